@@ -1,0 +1,260 @@
+-- The whole data model of gatewatch, in the order in which data flows through it.
+-- Words: docs/words.md. Every connection runs with TimeZone = 'UTC'. Nothing here is inferred from data.
+-- The database is a function of the ledger: dropping this file and replaying the ledger gives it back.
+
+-- 1. What arrived ------------------------------------------------------------------------------
+
+CREATE TABLE IF NOT EXISTS landed (  -- one row: how far into the ledger this database reaches
+    seq UBIGINT NOT NULL, head VARCHAR NOT NULL  -- head: the ledger's chain hash at that position
+);
+
+CREATE TABLE IF NOT EXISTS sources (
+    source VARCHAR PRIMARY KEY, adapter VARCHAR,
+    lines UBIGINT NOT NULL, events UBIGINT NOT NULL, duplicates UBIGINT NOT NULL,
+    quarantined UBIGINT NOT NULL, id_conflicts UBIGINT NOT NULL, backfilled UBIGINT NOT NULL,
+    first_seen_at TIMESTAMPTZ NOT NULL, last_seen_at TIMESTAMPTZ NOT NULL,  -- by the service's clock
+    last_event_at TIMESTAMPTZ                                               -- by the events' clock
+);
+
+CREATE TABLE IF NOT EXISTS arrivals (  -- lines a source sent in a minute of the service's clock; appended
+    source VARCHAR NOT NULL, minute TIMESTAMPTZ NOT NULL, lines UBIGINT NOT NULL, last_event_id VARCHAR
+);
+
+CREATE TABLE IF NOT EXISTS tail_offsets (  -- how far each tailed file has been read
+    source VARCHAR NOT NULL, path VARCHAR NOT NULL, device UBIGINT NOT NULL, inode UBIGINT NOT NULL,
+    pos UBIGINT NOT NULL,      -- bytes read, always just after a line end (of the decompressed text)
+    print VARCHAR NOT NULL,    -- sha256 over the first bytes of the file, see ingest/tail.py
+    print_bytes UBIGINT NOT NULL, finished BOOLEAN NOT NULL, seen_at TIMESTAMPTZ NOT NULL
+);
+
+CREATE TABLE IF NOT EXISTS batch_keys (key VARCHAR NOT NULL, source VARCHAR NOT NULL, landed_at TIMESTAMPTZ NOT NULL, answer JSON);
+
+CREATE TABLE IF NOT EXISTS quarantine (  -- a line that gave no event: kept, counted, with the reason
+    ledger_seq UBIGINT NOT NULL, source VARCHAR NOT NULL, received_at TIMESTAMPTZ NOT NULL,
+    reason VARCHAR NOT NULL,   -- parse | encoding | too_large | schema | time
+    detail VARCHAR, pos VARCHAR, raw VARCHAR  -- the first 1024 characters; the ledger has the rest
+);
+
+-- 2. What happened -----------------------------------------------------------------------------
+
+CREATE TABLE IF NOT EXISTS events (
+    -- identity
+    event_id VARCHAR NOT NULL,          -- eid(): delivered twice, the same id; duplicates are dropped on it
+    kind VARCHAR NOT NULL,              -- tool_proposed | tool_decided | tool_executed | approval_requested | approval_decided | egress
+                                        -- | config_changed | limit_hit | message | model_call | agent_run | heartbeat | other
+    source VARCHAR NOT NULL, ledger_seq UBIGINT NOT NULL, native_id VARCHAR,
+    -- when
+    ts TIMESTAMPTZ, ts_quality VARCHAR, -- source | observed | receiver | relative
+    ingested_at TIMESTAMPTZ,
+    -- who
+    agent VARCHAR, agent_version VARCHAR, principal VARCHAR, on_behalf_of VARCHAR, tenant VARCHAR, approver VARCHAR,
+    -- what
+    tool VARCHAR, call_id VARCHAR,
+    op VARCHAR,                         -- lookup | verify | commit
+    op_basis VARCHAR,                   -- declared (in the log) | inferred (from the tool's name); where the policy's tool list decides, the loader writes policy
+    params JSON, params_digest VARCHAR, target VARCHAR, host VARCHAR, port INTEGER,
+    -- result
+    status VARCHAR,                     -- ok | error | denied | timeout | cancelled
+    error VARCHAR, latency_ms DOUBLE, response JSON, response_digest VARCHAR, response_bytes BIGINT, response_rows BIGINT,
+    -- why
+    decision VARCHAR,                   -- allow | deny | require_approval
+    decision_native VARCHAR,
+    stance VARCHAR,                     -- gather | act | clarify | abstain
+    rule_ids VARCHAR[], policy_version VARCHAR, reason VARCHAR, reason_code VARCHAR, decision_ms DOUBLE,
+    signals VARCHAR[], context VARCHAR, reasoning VARCHAR,
+    -- chain
+    trace_id VARCHAR, parent_trace_id VARCHAR, span_id VARCHAR, parent_span_id VARCHAR, session VARCHAR, task VARCHAR, approval_id VARCHAR, call_chain VARCHAR[],
+    -- risk and budget
+    risk VARCHAR,                       -- low | medium | high | critical
+    cost_usd DECIMAL(18,9), tokens_in BIGINT, tokens_out BIGINT, model VARCHAR,
+    budget_kind VARCHAR, budget_limit DOUBLE, budget_spent DOUBLE,
+    -- message and config
+    role VARCHAR, text VARCHAR, config_object VARCHAR, config_before JSON, config_after JSON,
+    -- quality
+    redacted VARCHAR[], truncated BOOLEAN,
+    attrs JSON                          -- everything a format has beyond these columns
+);
+
+CREATE TABLE IF NOT EXISTS calls (  -- the proposed, decided, approved and executed events of one tool call, joined
+    call_key VARCHAR NOT NULL,          -- see ingest/land.py: call id, else span, else event
+    tenant VARCHAR, source VARCHAR, agent VARCHAR, principal VARCHAR, approver VARCHAR,
+    tool VARCHAR, op VARCHAR, call_id VARCHAR, params JSON, params_digest VARCHAR, target VARCHAR, host VARCHAR,
+    trace_id VARCHAR, parent_trace_id VARCHAR, session VARCHAR, task VARCHAR, approval_id VARCHAR, risk VARCHAR,
+    ts TIMESTAMPTZ NOT NULL,            -- when the call was first heard of
+    last_ts TIMESTAMPTZ NOT NULL,       -- when it was last heard of
+    decision VARCHAR, decided_at TIMESTAMPTZ, decided_by VARCHAR,  -- the last decision and its event
+    decision_native VARCHAR, reason VARCHAR, reason_code VARCHAR, rule_ids VARCHAR[], stance VARCHAR,
+    denied_at TIMESTAMPTZ,              -- the first denial, if there was one
+    approval_requested_at TIMESTAMPTZ, approved_at TIMESTAMPTZ,
+    executed_at TIMESTAMPTZ, executed_by VARCHAR, status VARCHAR, error VARCHAR, latency_ms DOUBLE, cost_usd DECIMAL(18,9),
+    event_ids VARCHAR[] NOT NULL        -- sorted
+);
+
+CREATE TABLE IF NOT EXISTS minute_counts (  -- appended by landing: sum over equal keys
+    minute TIMESTAMPTZ NOT NULL, tenant VARCHAR, agent VARCHAR,
+    events UBIGINT NOT NULL, denied UBIGINT NOT NULL,
+    external UBIGINT NOT NULL,          -- egress events and executed calls with a host, denied ones left out
+    approvals UBIGINT NOT NULL          -- approvals asked for
+);
+
+CREATE TABLE IF NOT EXISTS changes (  -- which stretch of time each batch touched: what must be judged again
+    seq UBIGINT NOT NULL, since TIMESTAMPTZ NOT NULL, until TIMESTAMPTZ NOT NULL  -- both ends included
+);
+
+-- 3. What it is held against -------------------------------------------------------------------
+
+CREATE TABLE IF NOT EXISTS policies (  -- the newest row is in force
+    version VARCHAR NOT NULL, loaded_at TIMESTAMPTZ NOT NULL, path VARCHAR, doc JSON NOT NULL
+);
+
+-- 4. What detectors found ----------------------------------------------------------------------
+
+CREATE TABLE IF NOT EXISTS judgements (  -- per detector, disjoint ranges of event time: judged, or due and why
+    detector VARCHAR NOT NULL, since TIMESTAMPTZ NOT NULL, until TIMESTAMPTZ NOT NULL,  -- half-open
+    status VARCHAR NOT NULL,            -- judged | due
+    reason VARCHAR, judged_at TIMESTAMPTZ
+);
+
+CREATE TABLE IF NOT EXISTS judged (  -- per detector: the ledger position up to which its due ranges are known
+    detector VARCHAR PRIMARY KEY, version VARCHAR NOT NULL, seq UBIGINT NOT NULL,
+    runs UBIGINT NOT NULL, failures UBIGINT NOT NULL, last_success_at TIMESTAMPTZ, last_seconds DOUBLE, last_error VARCHAR
+);
+
+CREATE TABLE IF NOT EXISTS stretches (  -- rows of detectors: one per triggering event or closed window
+    detector VARCHAR NOT NULL, tenant VARCHAR NOT NULL, subject VARCHAR NOT NULL,
+    started_at TIMESTAMPTZ NOT NULL, ended_at TIMESTAMPTZ NOT NULL,
+    severity VARCHAR NOT NULL, event_ids VARCHAR[] NOT NULL, facts JSON NOT NULL
+);
+
+CREATE TABLE IF NOT EXISTS alerts (  -- one stretch of trouble for one subject
+    alert_id VARCHAR PRIMARY KEY, detector VARCHAR NOT NULL, tenant VARCHAR NOT NULL, subject VARCHAR NOT NULL,
+    severity VARCHAR NOT NULL,          -- low | medium | high | critical
+    status VARCHAR NOT NULL,            -- open | resolved | withdrawn | merged
+    started_at TIMESTAMPTZ NOT NULL, ended_at TIMESTAMPTZ NOT NULL, rows UBIGINT NOT NULL,
+    title VARCHAR NOT NULL, title_zh VARCHAR NOT NULL, facts JSON NOT NULL, event_ids VARCHAR[] NOT NULL,
+    opened_at TIMESTAMPTZ NOT NULL, resolved_at TIMESTAMPTZ, merged_into VARCHAR,
+    backfill BOOLEAN NOT NULL,          -- it was over long before it landed: shown, not told
+    told_at TIMESTAMPTZ, told_severity VARCHAR, tellings UBIGINT NOT NULL, quiet_reason VARCHAR,
+    acked_at TIMESTAMPTZ, acked_by VARCHAR, verdict VARCHAR, verdict_reason VARCHAR, verdict_by VARCHAR, verdict_at TIMESTAMPTZ
+);
+
+CREATE TABLE IF NOT EXISTS alert_events (  -- the history of an alert
+    alert_id VARCHAR NOT NULL, ts TIMESTAMPTZ NOT NULL,
+    what VARCHAR NOT NULL,              -- opened | grew | severity | resolved | reopened | withdrawn | merged | told | acked | verdict
+    detail VARCHAR
+);
+
+CREATE TABLE IF NOT EXISTS silences (
+    silence_id VARCHAR PRIMARY KEY, detector VARCHAR, subject VARCHAR,  -- NULL matches everything
+    author VARCHAR NOT NULL, reason VARCHAR NOT NULL, created_at TIMESTAMPTZ NOT NULL, expires_at TIMESTAMPTZ NOT NULL
+);
+
+-- 5. Who was told ------------------------------------------------------------------------------
+
+CREATE TABLE IF NOT EXISTS deliveries (  -- the outbox: one message owed to one receiver
+    delivery_id VARCHAR PRIMARY KEY, receiver VARCHAR NOT NULL, alert_id VARCHAR NOT NULL,
+    kind VARCHAR NOT NULL,              -- open | worse | reminder | resolved | withdrawn
+    severity VARCHAR NOT NULL, created_at TIMESTAMPTZ NOT NULL, message JSON NOT NULL,
+    state VARCHAR NOT NULL,             -- pending | delivered | dead
+    attempts UBIGINT NOT NULL, next_at TIMESTAMPTZ NOT NULL, done_at TIMESTAMPTZ, last_error VARCHAR
+);
+
+CREATE TABLE IF NOT EXISTS attempts (
+    delivery_id VARCHAR NOT NULL, receiver VARCHAR NOT NULL, ts TIMESTAMPTZ NOT NULL,
+    outcome VARCHAR NOT NULL, reason VARCHAR, seconds DOUBLE
+);
+
+-- 6. What people made of it --------------------------------------------------------------------
+
+CREATE TABLE IF NOT EXISTS incidents (  -- a run that a person or an import has labelled
+    incident_id VARCHAR PRIMARY KEY, label VARCHAR NOT NULL,  -- misaction | good
+    tenant VARCHAR, trace_id VARCHAR NOT NULL, family VARCHAR,
+    committed_at TIMESTAMPTZ, event_id VARCHAR,               -- the wrong act, where known
+    alert_id VARCHAR, severity VARCHAR, author VARCHAR NOT NULL, reason VARCHAR, labelled_at TIMESTAMPTZ NOT NULL
+);
+
+CREATE TABLE IF NOT EXISTS rules (rule_id VARCHAR NOT NULL, fingerprint VARCHAR NOT NULL, status VARCHAR NOT NULL, path VARCHAR NOT NULL, doc JSON NOT NULL, read_at TIMESTAMPTZ NOT NULL);
+
+CREATE TABLE IF NOT EXISTS proposals (
+    fingerprint VARCHAR PRIMARY KEY, rule_id VARCHAR NOT NULL, state VARCHAR NOT NULL,  -- found | proposed | refused
+    rule JSON NOT NULL, evidence JSON NOT NULL, branch VARCHAR, url VARCHAR, made_at TIMESTAMPTZ NOT NULL
+);
+
+CREATE TABLE IF NOT EXISTS operator_log (  -- every action of a person, and what the service did outside itself
+    ledger_seq UBIGINT NOT NULL, ts TIMESTAMPTZ NOT NULL, actor VARCHAR NOT NULL,
+    action VARCHAR NOT NULL,            -- ack | verdict | silence | label | policy | delivery | propose
+    subject VARCHAR, detail JSON NOT NULL
+);
+
+-- Macros. DuckDB 2.0: macro parameters are pasted as text, so lambda parameters carry a lam_ prefix (a lambda parameter named like a
+-- column of the caller captures it); `->` binds looser than =, IS NULL, IN and ||, so it is always parenthesised; `->>` binds tight.
+
+-- absent markers -> NULL
+CREATE OR REPLACE MACRO nz(x) AS CASE WHEN x IN ('', '-', 'null', 'None', 'undefined') THEN NULL ELSE x END;
+-- JSON null -> SQL NULL
+CREATE OR REPLACE MACRO jn(j) AS CASE WHEN json_type(j) = 'NULL' THEN NULL ELSE j END;
+-- JSON array -> list; anything else -> empty list
+CREATE OR REPLACE MACRO arr(j) AS CASE WHEN json_type(j) = 'ARRAY' THEN from_json(j, '["JSON"]') ELSE [] END;
+-- JSON array or string -> list of strings
+CREATE OR REPLACE MACRO strs(j) AS CASE json_type(j) WHEN 'ARRAY' THEN from_json(j, '["VARCHAR"]') WHEN 'VARCHAR' THEN [j->>'$'] END;
+-- text that may hold JSON: object or array -> JSON, other text -> JSON string (nothing lost, NaN never becomes JSON)
+CREATE OR REPLACE MACRO jstr(x) AS CASE WHEN x IS NULL THEN NULL WHEN regexp_matches(x, '^\s*[\[{]') AND json_valid(x) THEN x::JSON ELSE to_json(x) END;
+-- a field that is JSON in some producers and stringified JSON in others
+CREATE OR REPLACE MACRO jval(j) AS CASE json_type(j) WHEN 'VARCHAR' THEN jstr(j->>'$') WHEN 'NULL' THEN NULL ELSE j END;
+-- object without its NULL members; NULL when nothing is left
+CREATE OR REPLACE MACRO compact(j) AS nullif(json_merge_patch('{}'::JSON, j)::VARCHAR, '{}')::JSON;
+-- list without its NULL members; NULL when nothing is left
+CREATE OR REPLACE MACRO lst(l) AS CASE WHEN len(list_filter(l, lambda lam_v: lam_v IS NOT NULL)) > 0 THEN list_filter(l, lambda lam_v: lam_v IS NOT NULL) END;
+-- event id. Key = the format's own logical key (decision id, tool-use id, trace:span; content NULL), else a native id with the content (the same id
+-- with other content stays a second event), else 'seq:' and the ledger position. NULL parts are skipped.
+CREATE OR REPLACE MACRO eid(p_source, p_key, p_content) AS left(sha256(concat_ws('|', p_source, p_key, p_content)), 32);
+
+-- ids: hex in any case | base64 | dashed UUID | trace_/span_ prefix | array of bytes -> lower hex; else NULL
+CREATE OR REPLACE MACRO hexid(x) AS CASE
+  WHEN nz(x) IS NULL OR regexp_full_match(x, '0+') THEN NULL
+  WHEN regexp_full_match(lower(x), '[0-9a-f]{16}|[0-9a-f]{32}') THEN lower(x)
+  WHEN regexp_full_match(lower(x), '[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}') THEN replace(lower(x), '-', '')
+  WHEN regexp_full_match(x, '(trace|span)_[0-9a-f]{24,32}') THEN regexp_extract(x, '_([0-9a-f]+)$', 1)
+  WHEN regexp_full_match(x, '[A-Za-z0-9+/]{11}=|[A-Za-z0-9+/]{22}==') THEN lower(hex(try(from_base64(x))))
+  ELSE NULL END;
+CREATE OR REPLACE MACRO hexid_j(j) AS CASE json_type(j)
+  WHEN 'ARRAY' THEN hexid(array_to_string(list_transform(from_json(j, '["UTINYINT"]'), lambda lam_b: printf('%02x', lam_b)), ''))
+  ELSE hexid(j->>'$') END;
+
+-- time: nanoseconds as string, number or {"low","high"} halves; epoch seconds; ISO 8601 in the spellings met in practice
+CREATE OR REPLACE MACRO ns_num(j) AS nullif(CASE WHEN json_type(j) = 'OBJECT'
+  THEN try(try_cast(j->>'high' AS BIGINT) * 4294967296 + try_cast(j->>'low' AS BIGINT)) ELSE try_cast(j->>'$' AS BIGINT) END, 0);
+CREATE OR REPLACE MACRO ns_ts(n) AS try(make_timestamp(n // 1000) AT TIME ZONE 'UTC');   -- cuts to microseconds; make_timestamp_ns()::TIMESTAMP would round
+CREATE OR REPLACE MACRO ep_ts(x) AS try(to_timestamp(try_cast(x AS DOUBLE)));
+CREATE OR REPLACE MACRO iso_fix(x) AS regexp_replace(regexp_replace(replace(upper(x), ',', '.'),
+  '^(\d{4})(\d\d)(\d\d)T(\d\d)(\d\d)(\d\d)', '\1-\2-\3T\4:\5:\6'), '([+-]\d\d:?\d\d)Z$', '\1');
+CREATE OR REPLACE MACRO iso_ts(x) AS CASE WHEN regexp_matches(iso_fix(x), '^\d{4}-\d\d-\d\d[T ]\d\d:\d\d') THEN try_cast(iso_fix(x) AS TIMESTAMPTZ) END;
+CREATE OR REPLACE MACRO ms_between(t0, t1) AS try((epoch_us(t1) - epoch_us(t0)) / 1000.0);
+
+-- OTLP attribute list -> MAP(VARCHAR, VARCHAR); first key wins, keyless entries are skipped (map_from_entries raises on both)
+CREATE OR REPLACE MACRO otlp_val(v) AS coalesce(v->>'stringValue', v->>'intValue', v->>'doubleValue', v->>'boolValue',
+  to_json(list_transform(arr(v->'arrayValue'->'values'), lambda lam_e: coalesce(lam_e->>'stringValue', lam_e->>'intValue', lam_e->>'doubleValue', lam_e->>'boolValue')))::VARCHAR,
+  v->>'kvlistValue', v->>'bytesValue');
+CREATE OR REPLACE MACRO otlp_entries(l) AS list_transform(l, lambda lam_kv: {'key': lam_kv->>'key', 'value': otlp_val(lam_kv->'value')});
+CREATE OR REPLACE MACRO otlp_keys(l) AS list_transform(l, lambda lam_k: lam_k->>'key');
+CREATE OR REPLACE MACRO otlp_map_l(l) AS CASE
+  WHEN list_unique(otlp_keys(l)) = len(l) THEN map_from_entries(otlp_entries(l))
+  ELSE map_from_entries(otlp_entries(list_filter(l, lambda lam_kv, lam_i: list_position(otlp_keys(l), lam_kv->>'key') = lam_i AND lam_kv->>'key' IS NOT NULL))) END;
+CREATE OR REPLACE MACRO otlp_map(j) AS otlp_map_l(arr(j));
+
+-- hosts and ports: scheme, credentials, path, brackets and trailing dot removed, lower case
+CREATE OR REPLACE MACRO no_scheme(x) AS regexp_replace(x, '^[A-Za-z][A-Za-z0-9+.-]*://', '');
+CREATE OR REPLACE MACRO host_of(x) AS nz(rtrim(lower(trim(regexp_extract(no_scheme(x), '^(?:[^/@]*@)?(\[[^\]]*\]|[^:/?#]+)', 1), '[]')), '.'));
+CREATE OR REPLACE MACRO port_of(x) AS try_cast(regexp_extract(no_scheme(x), '^(?:[^/@]*@)?(?:\[[^\]]*\]|[^:/?#]+):(\d+)', 1) AS INTEGER);
+
+CREATE OR REPLACE MACRO status_http(c) AS CASE WHEN c IS NULL THEN NULL WHEN c IN (401, 403, 407) THEN 'denied' WHEN c IN (408, 504) THEN 'timeout'
+  WHEN c = 499 THEN 'cancelled' WHEN c = 0 OR c >= 400 THEN 'error' ELSE 'ok' END;
+
+-- tool names: transport prefix mcp__<server>__ removed; guess of the operation from the words of the name (op_basis = 'inferred')
+CREATE OR REPLACE MACRO bare_tool(x) AS CASE WHEN starts_with(x, 'mcp__') THEN coalesce(nz(regexp_extract(x, '^mcp__.+?__(.+)$', 1)), x) ELSE nz(x) END;
+CREATE OR REPLACE MACRO tool_server(x) AS nz(regexp_extract(x, '^mcp__(.+?)__.+$', 1));
+CREATE OR REPLACE MACRO words(x) AS lower(regexp_replace(x, '([a-z0-9])([A-Z])', '\1_\2', 'g'));
+CREATE OR REPLACE MACRO op_of(x) AS CASE
+  WHEN regexp_matches(words(x), '(^|[^a-z])(create|update|delete|remove|insert|send|write|edit|refund|pay|payout|charge|exec|execute|run|bash|shell|set|drop|put|post|patch|apply|transfer|commit|submit|approve|cancel|deploy|grant|revoke|upload|publish|import)([^a-z]|$)') THEN 'commit'
+  WHEN regexp_matches(words(x), '(^|[^a-z])(verify|check|validate|confirm|test|lint|dry)([^a-z]|$)') THEN 'verify'
+  WHEN regexp_matches(words(x), '(^|[^a-z])(get|list|read|search|lookup|look|query|find|fetch|view|describe|show|count|glob|grep|ls|browse|export|download|retrieve|retrieval)([^a-z]|$)') THEN 'lookup' END;
