@@ -1,0 +1,195 @@
+"""Bytes into lines: a stream at its line ends, an HTTP body at its values. Memory stays flat.
+
+Lines end at 0x0A and nowhere else: U+2028, U+0085 and a lone CR are text.
+Reads: bytes. Writes: nothing. Next: ingest/parse.py.
+"""
+
+import hashlib
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+
+from ingest.batch import Line, Oversized
+
+BOM = b"\xef\xbb\xbf"
+HEAD = 1024  # bytes kept of a line that is too long
+_TOKEN = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"|[{}\[\],"]', re.DOTALL)
+
+
+class Splitter:
+    """Cuts a stream of chunks into lines. Strips one CR before the LF, and a BOM at the start."""
+
+    def __init__(self, max_line: int) -> None:
+        self.max_line = max_line
+        self.consumed = 0  # bytes of the stream, up to and including the last LF
+        self.pending = 0  # bytes fed after that LF
+        self._parts: list[bytes] = []
+        self._hash: Any = None  # set while a line is too long
+        self._head = b""
+        self._first = True
+
+    def feed(self, chunk: bytes) -> list[tuple[int, Line]]:
+        """The lines that end in this chunk, each with the position in the stream after its LF."""
+        done, end, start = [], self.consumed + self.pending, 0
+        while (found := chunk.find(b"\n", start) + 1) > 0:
+            done += [(end + found, line) for line in self.split(chunk[start:found])]
+            start = found
+        self.split(chunk[start:])
+        return done
+
+    def split(self, chunk: bytes) -> list[Line]:
+        """The lines that end in this chunk; `consumed` is then the position after the last LF."""
+        cut = chunk.rfind(b"\n")
+        if cut < 0:
+            self._keep(chunk)
+            return []
+        head, _, rest = chunk.partition(b"\n")
+        self._keep(head)
+        lines: list[Line] = [self._whole()]
+        if len(head) < cut:
+            more = rest[: cut - len(head) - 1].split(b"\n")
+            if b"\r" in rest or len(rest) > self.max_line:
+                lines += [_ended(line, self.max_line) for line in more]
+            else:
+                lines += more
+        self.consumed += self.pending + 1 + cut - len(head)
+        self.pending = 0
+        self._keep(chunk[cut + 1 :])
+        return lines
+
+    def finish(self) -> Line | None:
+        """The last line when it has no LF, else None."""
+        if not self.pending:
+            return None
+        line = self._whole()
+        self.consumed, self.pending = self.consumed + self.pending, 0
+        return line
+
+    def _keep(self, part: bytes) -> None:
+        """Remember a part of a line; once it is too long, only its head and its digest."""
+        if not part:
+            return
+        self.pending += len(part)
+        if self._hash is None and self.pending > self.max_line + 1:  # a CR may follow a full line
+            start = b"".join(self._parts)
+            self._hash, self._head, self._parts = hashlib.sha256(start), start[:HEAD], []
+        if self._hash is None:
+            self._parts.append(part)
+        else:
+            self._hash.update(part)
+            self._head += part[: HEAD - len(self._head)]
+
+    def _whole(self) -> Line:
+        """The line that was kept, now that its end was seen."""
+        if self._hash is not None:
+            line: Line = Oversized(self._head, self.pending, self._hash.hexdigest())
+            self._hash, self._head = None, b""
+        else:
+            line = _ended(b"".join(self._parts), self.max_line)
+            self._parts = []
+        if self._first:
+            self._first = False
+            if isinstance(line, bytes):
+                line = line.removeprefix(BOM)
+        return line
+
+
+def _ended(line: bytes, max_line: int) -> Line:
+    """Without its CR; a line that is too long is measured with it."""
+    bare = line.removesuffix(b"\r")
+    return bare if len(bare) <= max_line else limited(line, max_line)
+
+
+def limited(line: bytes, max_line: int) -> Line:
+    """The line itself, or what is kept of it when it is longer than `max_line` bytes."""
+    if len(line) <= max_line:
+        return line
+    return Oversized(line[:HEAD], len(line), hashlib.sha256(line).hexdigest())
+
+
+def elements(body: bytes, max_line: int) -> list[Line]:
+    """The lines of an HTTP body: one JSON array, JSON objects over several lines, or NDJSON.
+
+    An element is cut out of the text as it is, with its line ends as spaces, so that nothing in
+    it (a key given twice, a long number) is lost before parse() sees it. A bad element spoils no
+    other; a body that is not one of the three is taken line by line.
+    """
+    body = body.removeprefix(BOM)
+    start = body.lstrip()[:1]
+    if start == b"[":
+        found = _array(body)
+    elif start == b"{" and not _whole_value(body.lstrip().partition(b"\n")[0]):
+        found = _objects(body)
+    else:
+        found = None
+    if found is None:
+        splitter = Splitter(max_line)
+        lines = splitter.split(body)
+        last = splitter.finish()
+        return lines if last is None else [*lines, last]
+    return [limited(_flat(item), max_line) for item in found]
+
+
+def _flat(item: bytes) -> bytes:
+    """A value on one line: outside of strings a line end is a space, inside it is not JSON."""
+    return item.strip().translate(_SPACES) if b"\n" in item or b"\r" in item else item.strip()
+
+
+_SPACES = bytes.maketrans(b"\r\n", b"  ")
+
+
+def _whole_value(line: bytes) -> bool:
+    try:
+        msgspec.json.decode(line, type=msgspec.Raw)
+    except (msgspec.MsgspecError, RecursionError):
+        return False
+    return True
+
+
+def _array(body: bytes) -> list[bytes] | None:
+    """The elements of one array; None when the body is not one array."""
+    try:
+        return [bytes(item) for item in msgspec.json.decode(body, type=list[msgspec.Raw])]
+    except (msgspec.MsgspecError, RecursionError):
+        pass
+    found, start, level = list[bytes](), 0, 0
+    for token, at in _tokens(body):
+        if token in b"{[":
+            level += 1
+            start = at + 1 if level == 1 else start
+        elif token in b"}]":
+            level -= 1
+            if level == 0:
+                found += [body[start:at]] if body[start:at].strip() or found else []
+                return found if not body[at + 1 :].strip() and token == b"]" else None
+        elif token == b"," and level == 1:
+            found.append(body[start:at])
+            start = at + 1
+    return None
+
+
+def _objects(body: bytes) -> list[bytes] | None:
+    """Objects one after the other, over any number of lines; None when the text is not that."""
+    found, start, level = list[bytes](), 0, 0
+    for token, at in _tokens(body):
+        if token in b"{[":
+            if level == 0 and (token == b"[" or body[start:at].strip()):
+                return None
+            level += 1
+        elif token in b"}]":
+            level -= 1
+            if level == 0:
+                found.append(body[start : at + 1])
+                start = at + 1
+        if level <= 0 and token not in b"}]":
+            return None
+    return found if level == 0 and not body[start:].strip() else None
+
+
+def _tokens(body: bytes) -> Iterator[tuple[bytes, int]]:
+    """Brackets and commas outside of strings, and a quote that nothing closes."""
+    for found in _TOKEN.finditer(body):
+        if len(found[0]) == 1:
+            yield found[0], found.start()
