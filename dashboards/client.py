@@ -1,0 +1,122 @@
+"""Ask the service over HTTP. The dashboard's only way to data; it never opens the database.
+
+Nothing is cached: what one token may see is never shown to another, and old is never shown as new.
+"""
+
+import io
+import json
+from collections.abc import Mapping
+from datetime import datetime
+from email.utils import parsedate_to_datetime
+from typing import Any, NamedTuple
+from urllib.parse import quote
+
+import httpx
+import polars as pl
+from polars.exceptions import PolarsError
+
+TIMEOUT = httpx.Timeout(10, connect=3)  # a page that hangs longer looks like one that is up to date
+
+
+class ServiceDown(Exception):  # noqa: N818 - the name is the reason
+    """Nobody answers, or the answer says that the service itself is broken. One sentence."""
+
+
+class ServiceRefused(Exception):  # noqa: N818 - the name is the reason
+    """The service answers, and says no. One sentence."""
+
+
+TROUBLE = (ServiceDown, ServiceRefused)
+
+
+class Health(NamedTuple):
+    now: datetime  # the service's clock, aware UTC, whole seconds
+    ok: bool
+
+
+class Client:
+    """One viewer's connection: an address and a token, kept for one session only."""
+
+    def __init__(self, url: str, token: str, transport: httpx.BaseTransport | None = None) -> None:
+        self.answered: datetime | None = None  # when the service last answered, by its own clock
+        self._token = token
+        self._url = url.rstrip("/")
+        self._http = httpx.Client(timeout=TIMEOUT, transport=transport, trust_env=False)
+
+    def close(self) -> None:
+        self._http.close()
+
+    def sql(self, sql: str, **params: Any) -> pl.DataFrame:
+        """The rows of one SELECT. Times go out as RFC 3339: cast them, `$since::TIMESTAMPTZ`."""
+        body = self._ask("POST", "/v1/sql", {"sql": sql, "params": params}).content
+        try:
+            return pl.read_ipc_stream(io.BytesIO(body))
+        except (PolarsError, OSError, ValueError):
+            raise ServiceDown(f"{self._who} answers, but not with a table.") from None
+
+    def ack(self, alert_id: str, actor: str, reason: str) -> None:
+        """A person has seen the alert and works on it."""
+        path = f"/v1/alerts/{quote(alert_id, safe='')}/ack"
+        self._ask("POST", path, {"actor": actor, "reason": reason})
+
+    def verdict(self, alert_id: str, verdict: str, actor: str, reason: str) -> None:
+        """What the alert was: true, false, expected or accepted."""
+        path = f"/v1/alerts/{quote(alert_id, safe='')}/verdict"
+        self._ask("POST", path, {"verdict": verdict, "actor": actor, "reason": reason})
+
+    def health(self) -> Health:
+        """The service's clock and whether it calls itself healthy; the dashboard has no clock."""
+        response = self._send("GET", "/healthz", None)
+        try:
+            now = parsedate_to_datetime(response.headers.get("date", ""))
+        except ValueError:
+            raise ServiceDown(f"{self._who} answers without saying what time it is.") from None
+        self.answered = now
+        return Health(now, response.is_success)
+
+    @property
+    def _who(self) -> str:
+        shown = httpx.URL(self._url).copy_with(userinfo=b"")
+        return f"The service at {shown}"
+
+    def _ask(self, method: str, path: str, body: Mapping[str, Any]) -> httpx.Response:
+        response = self._send(method, path, body)
+        if response.is_success:
+            return response
+        if response.status_code in (401, 403):
+            raise ServiceRefused(
+                f"{self._who} refuses this token ({response.status_code}: {_said(response)})."
+                " Set GATEWATCH_TOKEN to one with the role that this needs."
+            )
+        if response.status_code >= 500:
+            raise ServiceDown(f"{self._who} is in trouble ({response.status_code}).")
+        raise ServiceRefused(f"{self._who} refuses: {_said(response)}")
+
+    def _send(self, method: str, path: str, body: Mapping[str, Any] | None) -> httpx.Response:
+        headers = {"Content-Type": "application/json"}
+        if self._token:
+            headers["Authorization"] = f"Bearer {self._token}"
+        content = None if body is None else json.dumps(body, default=_plain).encode()
+        try:
+            return self._http.request(method, self._url + path, content=content, headers=headers)
+        except httpx.InvalidURL:
+            raise ServiceDown("GATEWATCH_URL is not an address.") from None
+        except httpx.HTTPError as error:  # its class only: the text may hold the address
+            raise ServiceDown(f"{self._who} does not answer ({type(error).__name__}).") from None
+
+
+def _plain(value: object) -> str:
+    if isinstance(value, datetime):
+        return value.isoformat()
+    raise TypeError(f"{type(value).__name__} cannot be a parameter")
+
+
+def _said(response: httpx.Response) -> str:
+    """The service's own sentence, else its status line."""
+    try:
+        answer = response.json()
+    except ValueError:
+        answer = None
+    if isinstance(answer, dict) and isinstance(answer.get("error"), str):
+        return str(answer["error"])[:300]
+    return response.reason_phrase

@@ -1,0 +1,105 @@
+"""Whether each detector runs, how far it has judged, and what it looks for."""
+
+from typing import Any, NamedTuple
+
+import polars as pl
+import streamlit as st
+
+from dashboards import catalogue, theme
+from dashboards.client import Client
+from dashboards.filters import Filters
+from dashboards.pages.now import STALE
+from dashboards.theme import Column
+
+TITLE = "Detectors"
+ORDER = 40
+
+HEALTH = """
+    WITH ranges AS (
+        SELECT detector, max(until) FILTER (status = 'judged') AS judged_until,
+               count(*) FILTER (status = 'due') AS due_ranges,
+               min(since) FILTER (status = 'due') AS due_since,
+               left(string_agg(DISTINCT reason, '; ' ORDER BY reason)
+                    FILTER (status = 'due'), 300) AS due_reason
+        FROM judgements GROUP BY detector
+    ), told AS (
+        SELECT detector, count(*) AS alerts, count(*) FILTER (status = 'open') AS open,
+               count(*) FILTER (verdict = 'true') AS right_ones,
+               count(*) FILTER (verdict IS NOT NULL AND verdict <> 'true') AS wrong_ones
+        FROM alerts WHERE ended_at >= $since::TIMESTAMPTZ AND status NOT IN ('merged', 'withdrawn')
+        GROUP BY detector
+    )
+    SELECT coalesce(judged.detector, ranges.detector, told.detector) AS detector,
+           CASE WHEN last_error IS NOT NULL THEN 'failing'
+                WHEN last_success_at IS NULL THEN 'never'
+                WHEN epoch($now::TIMESTAMPTZ) - epoch(last_success_at) > $stale::DOUBLE THEN 'stale'
+                ELSE 'ok' END AS health,
+           left(last_error, 300) AS last_error, last_success_at, last_seconds,
+           runs::BIGINT AS runs, failures::BIGINT AS failures,
+           judged_until, due_ranges, due_since, due_reason,
+           alerts, open, right_ones, wrong_ones
+    FROM judged FULL JOIN ranges USING (detector) FULL JOIN told USING (detector)
+    ORDER BY health = 'ok', detector LIMIT 200
+"""
+
+
+class Data(NamedTuple):
+    health: pl.DataFrame
+    headers: dict[str, dict[str, Any]]
+
+
+def load(client: Client, filters: Filters) -> Data:
+    rows = client.sql(HEALTH, now=filters.now, since=filters.since, stale=STALE)
+    return Data(rows, catalogue.headers())
+
+
+def show(data: Data) -> None:
+    if data.health.is_empty():
+        theme.empty(
+            "No detector has judged anything yet. Start the service, or judge what is stored:",
+            "gatewatch detect",
+        )
+    else:
+        _health(data.health)
+    theme.section("What each looks for", f"{len(data.headers):,} in the catalogue")
+    if not data.headers:
+        theme.empty("The catalogue is empty. To check the set-up:", "gatewatch doctor")
+    for name, header in data.headers.items():
+        with st.expander(name):  # a file name of our own
+            _describe(name, header)
+
+
+def _health(rows: pl.DataFrame) -> None:
+    theme.section("Health", "trouble first; alerts and verdicts of the chosen range")
+    theme.table(
+        rows,
+        (
+            Column("Detector", ("detector",)),
+            Column("Health", ("health", "last_error")),
+            Column("Last good run", ("last_success_at",)),
+            Column("Seconds", ("last_seconds",)),
+            Column("Runs", ("runs",)),
+            Column("Failures", ("failures",)),
+            Column("Judged up to", ("judged_until",)),
+            Column("Due ranges", ("due_ranges",)),
+            Column("Due since", ("due_since", "due_reason")),
+            Column("Alerts", ("alerts",)),
+            Column("Open", ("open",)),
+            Column("Found true", ("right_ones",)),
+            Column("Not true", ("wrong_ones",)),
+        ),
+    )
+
+
+def _describe(name: str, header: dict[str, Any]) -> None:
+    left, right = st.columns([3, 2])
+    with left:
+        theme.prose(
+            ("Title", str(header.get("title", name))),
+            ("Why", catalogue.said(name, "why")),
+            ("What to do", catalogue.said(name, "respond")),
+            ("When it is nothing", catalogue.said(name, "quiet")),
+        )
+    with right:
+        theme.pairs({"severity": header.get("severity")} | catalogue.thresholds(name))
+        st.caption("Change a value in gatewatch.toml, table detectors.NAME.")

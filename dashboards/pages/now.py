@@ -1,0 +1,231 @@
+"""What is wrong now, worst first, and whether gatewatch itself can be believed."""
+
+from datetime import datetime, timedelta
+from typing import NamedTuple
+
+import altair as alt
+import polars as pl
+import streamlit as st
+
+from dashboards import theme
+from dashboards.client import Client
+from dashboards.filters import EARLIEST, Filters
+from dashboards.theme import Column
+
+TITLE = "Now"
+ORDER = 10
+EVERY = 5
+
+STALE = 300  # seconds without a good run; the live loop ticks every few seconds
+BARS = 120  # more would be thinner than the eye
+STEPS = ("1 minute", "5 minutes", "15 minutes", "1 hour", "6 hours", "1 day", "7 days")
+MINUTES = (1, 5, 15, 60, 360, 1_440, 10_080)
+
+CLOCK = "%b %d %H:%M"
+WHEN = "%Y-%m-%d %H:%M"
+
+OPEN = """
+    SELECT alert_id, severity, CASE WHEN $language = 'zh' THEN title_zh ELSE title END AS title,
+           left(subject, 200) AS subject, detector, started_at, ended_at, rows::BIGINT AS times,
+           acked_by, verdict, count(*) OVER () AS total,
+           count(*) FILTER (severity = 'critical') OVER () AS critical
+    FROM alerts
+    WHERE status = 'open' AND ($agent::VARCHAR IS NULL OR subject = $agent
+                               OR facts ->> 'agent' = $agent)
+    ORDER BY verdict IS NOT NULL,
+             list_position(['critical', 'high', 'medium', 'low'], severity), ended_at DESC
+    LIMIT 100
+"""
+COUNTS = """
+    SELECT (SELECT sum(events)::BIGINT FROM minute_counts WHERE minute >= $hour::TIMESTAMPTZ
+            AND ($agent::VARCHAR IS NULL OR agent = $agent)) AS events,
+           (SELECT sum(denied)::BIGINT FROM minute_counts WHERE minute >= $hour::TIMESTAMPTZ
+            AND ($agent::VARCHAR IS NULL OR agent = $agent)) AS denied,
+           (SELECT count(*) FROM quarantine WHERE received_at >= $hour::TIMESTAMPTZ) AS quarantined,
+           (SELECT sum(quarantined)::BIGINT FROM sources) AS quarantined_ever,
+           (SELECT count(*) FROM deliveries WHERE state = 'pending') AS owed,
+           (SELECT count(*) FROM deliveries WHERE state = 'dead') AS dead,
+           (SELECT count(*) FROM judged) AS detectors,
+           (SELECT count(*) FROM judged WHERE last_error IS NOT NULL) AS failing,
+           (SELECT count(*) FROM judged WHERE last_error IS NULL
+            AND last_success_at < $stale::TIMESTAMPTZ) AS stale
+"""
+SOURCES = """
+    SELECT source, adapter, last_seen_at, last_event_at, lines::BIGINT AS lines,
+           events::BIGINT AS events, quarantined::BIGINT AS quarantined,
+           epoch($now::TIMESTAMPTZ) - epoch(last_seen_at) AS quiet_for,
+           epoch(last_seen_at) - epoch(last_event_at) AS lag, count(*) OVER () AS total
+    FROM sources ORDER BY last_seen_at, source LIMIT 50
+"""
+FIRST = """
+    SELECT min(minute) AS first FROM minute_counts WHERE minute >= $since::TIMESTAMPTZ
+"""
+RHYTHM = """
+    SELECT time_bucket($step::INTERVAL, minute, TIMESTAMPTZ '2000-01-03 00:00:00Z') AS time,
+           sum(events)::BIGINT AS events, sum(denied)::BIGINT AS denials
+    FROM minute_counts
+    WHERE minute >= $since::TIMESTAMPTZ AND minute <= $now::TIMESTAMPTZ
+      AND ($agent::VARCHAR IS NULL OR agent = $agent)
+    GROUP BY ALL ORDER BY time LIMIT 1000
+"""
+
+
+class Data(NamedTuple):
+    open: pl.DataFrame
+    counts: dict[str, int | None]
+    sources: pl.DataFrame
+    rhythm: pl.DataFrame  # time, events, denials: one row per step that holds events
+    step: str
+    since: datetime
+    now: datetime
+
+
+def load(client: Client, filters: Filters) -> Data:
+    now, agent = filters.now, filters.agent
+    hour, stale = now - timedelta(hours=1), now - timedelta(seconds=STALE)
+    since = filters.since
+    if since == EARLIEST:
+        since = client.sql(FIRST, since=since)["first"].item() or now
+    step = pace(since, now)
+    return Data(
+        open=client.sql(OPEN, language=filters.language, agent=agent),
+        counts=client.sql(COUNTS, hour=hour, stale=stale, agent=agent).row(0, named=True),
+        sources=client.sql(SOURCES, now=now),
+        rhythm=client.sql(RHYTHM, step=step, since=since, now=now, agent=agent),
+        step=step,
+        since=since,
+        now=now,
+    )
+
+
+def pace(since: datetime, until: datetime) -> str:
+    """The finest step that draws the range in a readable number of bars."""
+    minutes = (until - since) / timedelta(minutes=1)
+    for step, size in zip(STEPS, MINUTES, strict=True):
+        if minutes / size <= BARS:
+            return step
+    return "30 days"
+
+
+def show(data: Data) -> None:
+    _counters(data)
+    _alerts(data.open)
+    theme.section("Events and denials", f"per {data.step.removeprefix('1 ')}")
+    if data.rhythm.is_empty():
+        theme.empty("No event in this range. Widen it, or send some:", "gatewatch ingest PATH")
+    else:
+        st.altair_chart(chart(data), width="stretch")
+    _sources(data.sources)
+
+
+def _counters(data: Data) -> None:
+    seen = data.counts
+    opened = data.open["total"].item(0) if len(data.open) else 0
+    worst = data.open["critical"].item(0) if len(data.open) else 0
+    ill = (seen["failing"] or 0) + (seen["stale"] or 0)
+    events, denied = seen["events"] or 0, seen["denied"] or 0
+    quarantined, owed, dead = (seen[name] or 0 for name in ("quarantined", "owed", "dead"))
+    theme.tiles(
+        (
+            "Open alerts",
+            f"{opened:,}",
+            f"{worst:,} critical",
+            "worst" if worst else "bad" if opened else "good",
+        ),
+        ("Events, last hour", f"{events:,}", f"{denied:,} denied", "calm"),
+        (
+            "Quarantined, last hour",
+            f"{quarantined:,}",
+            f"{seen['quarantined_ever'] or 0:,} ever",
+            "warn" if quarantined else "good",
+        ),
+        (
+            "Deliveries owed",
+            f"{owed:,}",
+            f"{dead:,} given up",
+            "worst" if dead else "warn" if owed else "good",
+        ),
+        (
+            "Detectors",
+            f"{seen['detectors'] or 0:,}",
+            f"{seen['failing'] or 0:,} failing, {seen['stale'] or 0:,} stale",
+            "bad" if ill else "good" if seen["detectors"] else "warn",
+        ),
+    )
+
+
+def _alerts(rows: pl.DataFrame) -> None:
+    if rows.is_empty():
+        theme.section("Open alerts")
+        theme.empty("Nothing is open. To judge what is stored again:", "gatewatch detect --dry-run")
+        return
+    total = rows["total"].item(0)
+    note = f"{total:,}" if total == len(rows) else f"the worst {len(rows):,} of {total:,}"
+    theme.section("Open alerts", f"{note}, worst first")
+    theme.table(
+        rows,
+        (
+            Column("Severity", ("severity",)),
+            Column("What", ("title", "detector"), link="alert"),
+            Column("Who", ("subject",)),
+            Column("Since", ("started_at",)),
+            Column("Last", ("ended_at",)),
+            Column("Times", ("times",)),
+            Column("Taken by", ("acked_by", "verdict")),
+        ),
+    )
+
+
+def _sources(rows: pl.DataFrame) -> None:
+    theme.section("Sources", "the longest quiet first")
+    if rows.is_empty():
+        theme.empty("No source has sent a line yet.", "gatewatch ingest PATH --adapter native")
+        return
+    spans = [pl.col(name).map_elements(theme.age, pl.String) for name in ("quiet_for", "lag")]
+    theme.table(
+        rows.with_columns(spans),
+        (
+            Column("Source", ("source",)),
+            Column("Adapter", ("adapter",)),
+            Column("Last line", ("last_seen_at",)),
+            Column("Quiet for", ("quiet_for",)),
+            Column("Newest event", ("last_event_at",)),
+            Column("Lag", ("lag",)),
+            Column("Lines", ("lines",)),
+            Column("Events", ("events",)),
+            Column("Quarantined", ("quarantined",)),
+        ),
+    )
+
+
+def chart(data: Data) -> alt.VConcatChart:
+    """Two rows of bars over one time axis: denials are few, and must not drown in events."""
+    size = timedelta(minutes=dict(zip(STEPS, MINUTES, strict=True)).get(data.step, 43_200))
+    rows = data.rhythm.with_columns(stop=pl.col("time") + size)
+    span = alt.Scale(domain=[data.since.isoformat(), data.now.isoformat()], type="utc")
+    events = _bars(rows, span, "events", "#8b9bb4", labels=False)
+    denials = _bars(rows, span, "denials", theme.COLOURS["high"], labels=True)
+    both: alt.VConcatChart = alt.vconcat(events, denials, spacing=8).configure_view(stroke=None)
+    return both
+
+
+def _bars(
+    rows: pl.DataFrame, span: alt.Scale, name: str, colour: str, *, labels: bool
+) -> alt.Chart:
+    along = alt.Axis(labels=labels, ticks=labels, grid=False, labelOverlap=True, format=CLOCK)
+    up = alt.Axis(tickCount=3, tickMinStep=1, format="~s")
+    drawn: alt.Chart = (
+        alt.Chart(rows)
+        .mark_bar(color=colour, binSpacing=0)
+        .encode(
+            x=alt.X("time:T", title=None, scale=span, axis=along),
+            x2="stop:T",
+            y=alt.Y(f"{name}:Q", title=name.capitalize(), axis=up),
+            tooltip=[
+                alt.Tooltip("time:T", timeUnit="utcyearmonthdatehoursminutes", format=WHEN),
+                alt.Tooltip(f"{name}:Q", format=","),
+            ],
+        )
+        .properties(height=90, width="container")
+    )
+    return drawn

@@ -1,0 +1,349 @@
+"""Rows for pages: a quiet store, the product's own example, and rows full of markup."""
+
+import json
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from ingest.store import Store, memory_store
+
+NOW = datetime(2026, 3, 10, 9, 30, tzinfo=UTC)
+MARKUP = (
+    "<script>document.title='owned'</script><img src=x onerror=\"document.title='owned'\">"
+    " [x](javascript:alert(4)) **bold** :red[red] :fire: $x^2$ `code` # heading\n# second line"
+    ' \u202eright to left &amp; "><svg onload=alert(3)> | =HYPERLINK(1)'
+)
+LONG = "x" * 5_000
+
+
+def put(store: Store, table: str, **values: Any) -> None:
+    """One row; what is not named is NULL."""
+    ready = {
+        name: json.dumps(value) if isinstance(value, Mapping) else value
+        for name, value in values.items()
+    }
+    names, slots = ", ".join(ready), ", ".join(f"${name}" for name in ready)
+    with store.writing() as db:
+        db.execute(f"INSERT INTO {table} ({names}) VALUES ({slots})", ready)  # noqa: S608
+
+
+def example() -> Store:
+    """Agent a1 is denied crm.export_contacts three times from 09:00; alert al_7f3a."""
+    store = memory_store()
+    fill(
+        store,
+        agent="a1",
+        tool="crm.export_contacts",
+        reason="exports need an approval",
+        trace="t-17",
+        title="a1: 3 denials in a row for crm.export_contacts",
+        alert="al_7f3a",
+        rule="no-bulk-export",
+        params={"list": "customers", "export_all": True},
+    )
+    crowd(store)
+    return store
+
+
+def hostile() -> Store:
+    """Every text that comes from a log, a message or a person tries to be more than text."""
+    store = memory_store()
+    fill(
+        store,
+        agent=MARKUP,
+        tool=MARKUP,
+        reason=MARKUP + LONG,
+        trace=MARKUP,
+        title=MARKUP,
+        alert=MARKUP,
+        rule=MARKUP,
+        params={MARKUP: MARKUP, "long": LONG},
+    )
+    return store
+
+
+def fill(
+    store: Store,
+    *,
+    agent: str,
+    tool: str,
+    reason: str,
+    trace: str,
+    title: str,
+    alert: str,
+    rule: str,
+    params: dict[str, Any],
+) -> None:
+    """One run: a look-up, three denials, an approval, an act, what it led to and who was told."""
+    start = NOW - timedelta(minutes=30)
+    ids = [f"e{n}-{alert}" for n in range(7)]
+    common = {"source": "gate", "ts_quality": "source", "agent": agent, "trace_id": trace}
+    steps: list[dict[str, Any]] = [
+        {"kind": "message", "role": "user", "text": f"Please clean up the list. {reason}"},
+        {
+            "kind": "tool_executed",
+            "tool": "crm.search",
+            "op": "lookup",
+            "decision": "allow",
+            "status": "ok",
+            "latency_ms": 41.0,
+            "params": {"query": "customers"},
+        },
+        *(
+            {
+                "kind": "tool_decided",
+                "tool": tool,
+                "op": "commit",
+                "decision": "deny",
+                "reason": reason,
+                "rule_ids": [rule],
+                "params": params,
+            }
+            for _ in range(3)
+        ),
+        {"kind": "approval_requested", "tool": tool, "approver": "ops"},
+        {
+            "kind": "tool_executed",
+            "tool": tool,
+            "op": "commit",
+            "decision": "allow",
+            "status": "error",
+            "error": reason,
+            "latency_ms": 1_820.5,
+            "params": params,
+            "host": "crm.example",
+        },
+    ]
+    for n, step in enumerate(steps):
+        put(
+            store,
+            "events",
+            event_id=ids[n],
+            ledger_seq=n + 1,
+            ts=start + timedelta(minutes=2 * n),
+            ingested_at=start,
+            **common,
+            **step,
+        )
+    _alert(store, ids[2:5], agent, title, alert, tool)
+    _house(store, agent, alert, reason)
+    put(
+        store,
+        "rules",
+        rule_id=rule,
+        fingerprint="f0",
+        status="shadow",
+        path="rules/a.yaml",
+        doc={"when": title},
+        read_at=start,
+    )
+    put(
+        store,
+        "proposals",
+        fingerprint="f1",
+        rule_id=rule,
+        state="proposed",
+        branch="rule/f1",
+        rule={
+            "id": rule,
+            "when": {"all": ["empty_result", "retry_after_denial"]},
+            "then": "stop",
+            "why": title,
+        },
+        url="https://git.example/pulls/7",
+        made_at=start,
+        evidence={
+            "backtest": {
+                "incidents_stopped": 11,
+                "incidents": 14,
+                "good_runs_stopped": 1,
+                "good_runs": 186,
+                "precision": 0.917,
+            },
+            "overlaps": [title],
+        },
+    )
+
+
+def _alert(store: Store, ids: list[str], agent: str, title: str, alert: str, tool: str) -> None:
+    start = NOW - timedelta(minutes=26)
+    put(
+        store,
+        "alerts",
+        alert_id=alert,
+        detector="deny_retry",
+        tenant="",
+        subject=agent,
+        severity="high",
+        status="open",
+        started_at=start,
+        ended_at=start + timedelta(minutes=4),
+        rows=1,
+        title=title,
+        title_zh=f"{agent}：{tool} 连续被拒 3 次",
+        event_ids=ids,
+        facts={"tool": tool, "denials": 3, "agent": agent, "first": "2026-03-10T09:04:00Z"},
+        opened_at=start + timedelta(minutes=4),
+        backfill=False,
+        tellings=1,
+        told_at=NOW,
+    )
+    put(
+        store,
+        "alert_events",
+        alert_id=alert,
+        ts=start + timedelta(minutes=4),
+        what="opened",
+        detail=title,
+    )
+    put(
+        store,
+        "alert_events",
+        alert_id=alert,
+        ts=start + timedelta(minutes=5),
+        what="told",
+        detail="ops",
+    )
+    for receiver, state, error in (
+        ("ops-chat", "delivered", None),
+        ("pager", "pending", f"answered 503: {title}"),
+        ("archive", "dead", "answered 404"),
+    ):
+        put(
+            store,
+            "deliveries",
+            delivery_id=f"d-{receiver}-{alert}",
+            receiver=receiver,
+            alert_id=alert,
+            kind="open",
+            severity="high",
+            created_at=start,
+            message={"t": title},
+            state=state,
+            attempts=2,
+            next_at=NOW + timedelta(minutes=1),
+            last_error=error,
+            done_at=start + timedelta(minutes=5) if state == "delivered" else None,
+        )
+
+
+def _house(store: Store, agent: str, alert: str, reason: str) -> None:
+    """Sources, quarantine, detectors and the rhythm of two hours."""
+    put(
+        store,
+        "sources",
+        source="gate",
+        adapter="native",
+        lines=1_204,
+        events=1_190,
+        duplicates=9,
+        quarantined=5,
+        id_conflicts=0,
+        backfilled=0,
+        first_seen_at=NOW - timedelta(days=2),
+        last_seen_at=NOW - timedelta(seconds=4),
+        last_event_at=NOW - timedelta(seconds=9),
+    )
+    put(
+        store,
+        "quarantine",
+        ledger_seq=9,
+        source="gate",
+        received_at=NOW - timedelta(minutes=3),
+        reason="parse",
+        detail=reason,
+        raw=reason,
+    )
+    for name, error in (("deny_retry", None), ("silent_source", reason)):
+        put(
+            store,
+            "judged",
+            detector=name,
+            version="1",
+            seq=7,
+            runs=900,
+            failures=2 if error else 0,
+            last_success_at=NOW - timedelta(seconds=3),
+            last_seconds=0.0312,
+            last_error=error,
+        )
+        put(
+            store,
+            "judgements",
+            detector=name,
+            since=NOW - timedelta(days=2),
+            until=NOW,
+            status="judged",
+            judged_at=NOW,
+        )
+    put(
+        store,
+        "judgements",
+        detector="silent_source",
+        since=NOW - timedelta(hours=1),
+        until=NOW,
+        status="due",
+        reason=reason,
+    )
+    for n in range(120):
+        put(
+            store,
+            "minute_counts",
+            minute=_minute(n),
+            agent=agent,
+            events=20 + (n * 7) % 23,
+            denied=(n % 31 == 4) * 3,
+            external=1,
+            approvals=0,
+        )
+
+
+def _minute(n: int) -> datetime:
+    return NOW - timedelta(minutes=n)
+
+
+def crowd(store: Store) -> None:
+    """Further alerts, so that an order can be seen."""
+    for n, (severity, detector, subject, status, title) in enumerate(
+        (
+            (
+                "critical",
+                "denied_then_executed",
+                "a9",
+                "open",
+                "a9: billing.refund ran although denied",
+            ),
+            (
+                "medium",
+                "config_churn",
+                "prompts/system.md",
+                "open",
+                "prompts/system.md changed 5 times in a day",
+            ),
+            ("low", "new_host", "a4", "open", "a4: first call to files.example.net"),
+            ("high", "deny_rotation", "t-21", "resolved", "t-21: 6 denials over 4 tools"),
+        )
+    ):
+        start = NOW - timedelta(minutes=50 - n)
+        put(
+            store,
+            "alerts",
+            alert_id=f"al_00{n}",
+            detector=detector,
+            tenant="",
+            subject=subject,
+            severity=severity,
+            status=status,
+            started_at=start,
+            ended_at=start + timedelta(minutes=9),
+            rows=n + 2,
+            title=title,
+            title_zh=title,
+            event_ids=[],
+            facts={"count": n + 2},
+            opened_at=start,
+            backfill=False,
+            tellings=1,
+            acked_by="mei" if n == 1 else None,
+            acked_at=NOW if n == 1 else None,
+        )
