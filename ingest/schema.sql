@@ -184,7 +184,8 @@ CREATE TABLE IF NOT EXISTS proposals (
 CREATE TABLE IF NOT EXISTS operator_log (  -- every action of a person, and what the service did outside itself
     ledger_seq UBIGINT NOT NULL, ts TIMESTAMPTZ NOT NULL, actor VARCHAR NOT NULL,
     action VARCHAR NOT NULL,            -- ack | verdict | silence | label | policy | delivery | propose
-    subject VARCHAR, detail JSON NOT NULL
+    subject VARCHAR, detail JSON NOT NULL,
+    applied BOOLEAN NOT NULL            -- its effect on alerts and incidents is in the tables
 );
 
 -- Macros. DuckDB 2.0: macro parameters are pasted as text, so lambda parameters carry a lam_ prefix (a lambda parameter named like a

@@ -1,0 +1,238 @@
+"""Rows to alerts: an alert is the union of one subject's stretches with no gap longer than `gap`.
+
+Alerts are recomputed for the stretch of time that changed, never patched. A late event can so
+lengthen, join, split or withdraw an alert. It keeps the id of the oldest alert that it overlaps.
+Reads: stretches, alerts. Writes: alerts, alert_events. Next: detectors/telling.py.
+"""
+
+import hashlib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+import msgspec
+
+from detectors.detector import Detector, word
+from detectors.stretch import Stretch, kept
+from ingest.store import Db, fetch
+
+SEVERITIES = ("low", "medium", "high", "critical")
+SHOWN = 20  # event ids that an alert carries
+BACKFILL = timedelta(hours=1)  # trouble that was over this long before it landed is not told
+ALIVE = ("open", "resolved", "withdrawn")  # a withdrawn alert can come back; a merged one cannot
+
+
+@dataclass(frozen=True)
+class Found:
+    """An alert as a pass over history gives it: no id, nobody told."""
+
+    detector: str
+    tenant: str
+    subject: str
+    severity: str
+    started_at: datetime
+    ended_at: datetime
+    rows: int
+    title: str
+    title_zh: str
+    facts: dict[str, Any]
+    event_ids: tuple[str, ...]
+
+
+def unite(each: Detector, rows: Iterable[Stretch]) -> list[Found]:
+    """Stretches of any subjects as alerts, in order of time."""
+    subjects: dict[tuple[str, str], list[Stretch]] = {}
+    for row in rows:
+        subjects.setdefault((row.tenant, row.subject), []).append(row)
+    done: list[Found] = []
+    for of_one in subjects.values():
+        of_one.sort(key=lambda row: (row.started_at, row.ended_at, row))
+        run: list[Stretch] = []
+        for row in of_one:
+            if run and row.started_at > max(each.ended_at for each in run) + each.gap:
+                done.append(_found(each, run))
+                run = []
+            run.append(row)
+        if run:
+            done.append(_found(each, run))
+    return sorted(done, key=lambda found: (found.started_at, found.tenant, found.subject))
+
+
+def _found(each: Detector, run: Sequence[Stretch]) -> Found:
+    latest = max(run, key=lambda row: (row.ended_at, row))
+    first = run[0]
+    facts = msgspec.json.decode(latest.facts)
+    row = facts | {"subject": latest.subject, "started_at": first.started_at}
+    title, title_zh = word(each, row | {"ended_at": latest.ended_at})
+    ids = dict.fromkeys((*first.event_ids[:5], *latest.event_ids))  # where it began, where it is
+    return Found(
+        each.id,
+        latest.tenant,
+        latest.subject,
+        max((row.severity for row in run), key=SEVERITIES.index),
+        first.started_at,
+        latest.ended_at,
+        len(run),
+        title,
+        title_zh,
+        facts,
+        tuple(list(ids)[-SHOWN:]),
+    )
+
+
+def reconcile(db: Db, each: Detector, changed: Sequence[Stretch], now: datetime) -> None:
+    """Bring the alerts of one detector up to its stored stretches, where those have changed."""
+    touched: dict[tuple[str, str], tuple[datetime, datetime]] = {}
+    for row in changed:
+        low, high = touched.get((row.tenant, row.subject), (row.started_at, row.ended_at))
+        span = min(low, row.started_at), max(high, row.ended_at)
+        touched[row.tenant, row.subject] = span
+    for (tenant, subject), span in sorted(touched.items()):
+        _subject(db, each, tenant, subject, span, now)
+
+
+def _subject(
+    db: Db, each: Detector, tenant: str, subject: str,
+    span: tuple[datetime, datetime], now: datetime,
+) -> None:  # fmt: skip
+    of = {"tenant": tenant, "subject": subject}
+    while True:  # until nothing reaches beyond the span: an alert, or a row, may hang over its edge
+        low, high = span[0] - each.gap, span[1] + each.gap
+        rows = kept(
+            db, each.id,
+            "tenant = $tenant AND subject = $subject"
+            " AND ended_at >= $low::TIMESTAMPTZ AND started_at <= $high::TIMESTAMPTZ",
+            **of, low=low, high=high,
+        )  # fmt: skip
+        old = fetch(
+            db,
+            "SELECT * FROM alerts WHERE detector = $detector AND tenant = $tenant"
+            " AND subject = $subject AND status IN ('open', 'resolved', 'withdrawn')"
+            " AND ended_at >= $low::TIMESTAMPTZ AND started_at <= $high::TIMESTAMPTZ",
+            **of, detector=each.id, low=low, high=high,
+        )  # fmt: skip
+        wider = (
+            min([span[0], *(row.started_at for row in rows), *(row["started_at"] for row in old)]),
+            max([span[1], *(row.ended_at for row in rows), *(row["ended_at"] for row in old)]),
+        )
+        if wider == span:
+            break
+        span = wider
+    _match(db, each, unite(each, rows), old, now)
+
+
+def _match(
+    db: Db, each: Detector, found: Sequence[Found], old: list[dict[str, Any]], now: datetime
+) -> None:
+    """Give every found alert its id, and say of the others what became of them."""
+    free = sorted(old, key=lambda row: (row["opened_at"], row["started_at"], row["alert_id"]))
+    for alert in found:
+        mine = [
+            row for row in free
+            if row["started_at"] <= alert.ended_at and row["ended_at"] >= alert.started_at
+        ]  # fmt: skip
+        free = [row for row in free if row not in mine]
+        mine.sort(
+            key=lambda row: row["status"] == "withdrawn"
+        )  # one that stands before one that fell
+        if mine:
+            _update(db, each, mine[0], alert, now)
+            for other in mine[1:]:
+                if other["status"] != "withdrawn":
+                    _end(db, other, "merged", now, mine[0]["alert_id"])
+        else:
+            _open(db, each, alert, now)
+    for row in free:
+        if row["status"] != "withdrawn":
+            _end(db, row, "withdrawn", now, None)
+
+
+def _open(db: Db, each: Detector, alert: Found, now: datetime) -> None:
+    key = "|".join((alert.detector, alert.tenant, alert.subject, alert.started_at.isoformat()))
+    alert_id = "al_" + hashlib.sha256(key.encode()).hexdigest()[:12]
+    taken = fetch(db, "SELECT 1 FROM alerts WHERE alert_id = $id", id=alert_id)
+    if taken:  # it stood before, was joined to another, and now stands alone again
+        alert_id += f"_{int(now.timestamp()):x}"
+    values = {
+        "alert_id": alert_id,
+        "status": "resolved" if now > alert.ended_at + each.gap else "open",
+        "opened_at": now,
+        "backfill": now - alert.ended_at > BACKFILL,
+        "tellings": 0,
+        **_columns(alert),
+    }
+    if values["status"] == "resolved":
+        values["resolved_at"] = now
+    names = ", ".join(values)
+    places = ", ".join(f"${name}" for name in values)
+    db.execute(f"INSERT INTO alerts ({names}) VALUES ({places})", values)
+    note(db, alert_id, now, "opened", alert.title)
+
+
+def _update(db: Db, each: Detector, row: Mapping[str, Any], alert: Found, now: datetime) -> None:
+    status = "open" if now <= alert.ended_at + each.gap else "resolved"
+    values = _columns(alert) | {"status": status, "alert_id": row["alert_id"]}
+    same = all(_same(row[name], value) for name, value in values.items())
+    if same:
+        return
+    sets = ", ".join(f"{name} = ${name}" for name in values if name != "alert_id")
+    db.execute(f"UPDATE alerts SET {sets} WHERE alert_id = $alert_id", values)
+    worse = SEVERITIES.index(alert.severity) > SEVERITIES.index(row["severity"])
+    what = "reopened" if row["status"] != "open" and status == "open" else "grew"
+    note(db, row["alert_id"], now, "severity" if worse else what, alert.title)
+
+
+def _end(db: Db, row: Mapping[str, Any], status: str, now: datetime, into: str | None) -> None:
+    db.execute(
+        "UPDATE alerts SET status = ?, merged_into = ?, resolved_at = ? WHERE alert_id = ?",
+        [status, into, now, row["alert_id"]],
+    )
+    note(db, row["alert_id"], now, status, into or "late events show that it did not happen so")
+
+
+def resolve(db: Db, detectors: Mapping[str, Detector], now: datetime) -> int:
+    """Close what has been quiet for longer than its gap, once the quiet itself has been judged."""
+    done = 0
+    for row in fetch(db, "SELECT alert_id, detector, ended_at FROM alerts WHERE status = 'open'"):
+        each = detectors.get(row["detector"])
+        if each is None:
+            continue  # a detector that was switched off: its alerts stay for a person to close
+        quiet = row["ended_at"] + each.gap
+        if now <= quiet or fetch(
+            db,
+            "SELECT 1 FROM judgements WHERE detector = $id AND status = 'due'"
+            " AND since <= $quiet::TIMESTAMPTZ",
+            id=each.id, quiet=quiet,
+        ):  # fmt: skip
+            continue
+        db.execute("UPDATE alerts SET status = 'resolved', resolved_at = ? WHERE alert_id = ?",
+                   [now, row["alert_id"]])  # fmt: skip
+        note(db, row["alert_id"], now, "resolved", None)
+        done += 1
+    return done
+
+
+def note(db: Db, alert_id: str, now: datetime, what: str, detail: str | None) -> None:
+    """One line of an alert's history."""
+    db.execute("INSERT INTO alert_events VALUES (?, ?, ?, ?)", [alert_id, now, what, detail])
+
+
+def _columns(alert: Found) -> dict[str, Any]:
+    return {
+        "detector": alert.detector,
+        "tenant": alert.tenant,
+        "subject": alert.subject,
+        "severity": alert.severity,
+        "started_at": alert.started_at,
+        "ended_at": alert.ended_at,
+        "rows": alert.rows,
+        "title": alert.title,
+        "title_zh": alert.title_zh,
+        "facts": msgspec.json.encode(alert.facts, order="sorted").decode(),
+        "event_ids": list(alert.event_ids),
+    }
+
+
+def _same(stored: object, value: object) -> bool:
+    return stored == value

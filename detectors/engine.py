@@ -1,0 +1,180 @@
+"""Judges what is due, and nothing twice for nothing.
+
+Per detector the store knows the ledger position whose changes have been taken up, and the ranges of
+event time that are due. An event at time t can change rows that end in [t, t + lookback], so that
+range becomes due; the part that lies in the future stays due until its time has come. A judged
+range replaces the stored rows that end in it.
+Reads: changes, judged, judgements, calls, events. Writes: judged, judgements, stretches, alerts.
+Next: detectors/alerts.py.
+"""
+
+import threading
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+
+import duckdb
+
+from detectors import alerts, detector
+from detectors.detector import Detector
+from detectors.ranges import INSTANT, Range, minus, slices, split, union
+from detectors.stretch import Stretch, kept, replace, stretch
+from ingest.store import Db, Store, fetch, one
+
+SLICE = timedelta(days=31)  # one query looks at this much: bounds memory, not correctness
+NEAR = timedelta(minutes=10)  # due ranges closer than this are judged in one query
+DEADLINE = 60.0  # seconds for one detector's turn
+
+
+@dataclass
+class Tick:
+    """What one round did. `failed` names detectors that raised, with the reason."""
+
+    judged: int = 0
+    changed: int = 0
+    told: int = 0
+    failed: dict[str, str] = field(default_factory=dict)
+
+
+class Engine:
+    """Judges with a fixed set of detectors. `now` always comes from the caller."""
+
+    def __init__(
+        self, store: Store, detectors: Mapping[str, Detector], deadline: float = DEADLINE
+    ) -> None:
+        self._store, self.detectors, self._deadline = store, detectors, deadline
+
+    def judge(self, now: datetime) -> Tick:
+        """Judge everything that is due before `now`. A detector that raises stays due."""
+        tick = Tick()
+        for each in self.detectors.values():
+            began = time.monotonic()
+            try:
+                with self._store.writing() as db, _Interrupted(db, self._deadline):
+                    tick.changed += self._turn(db, each, now)
+                    _ran(db, each, now, time.monotonic() - began)
+                tick.judged += 1
+            except duckdb.Error as error:
+                reason = str(error).splitlines()[0][:300]
+                tick.failed[each.id] = reason
+                with self._store.writing() as db:
+                    _failed(db, each, reason)
+        with self._store.writing() as db:
+            tick.changed += alerts.resolve(db, self.detectors, now)
+            seqs = [one(db, "SELECT min(seq) FROM judged")]
+            if len(self.detectors) == one(db, "SELECT count(*) FROM judged"):
+                db.execute("DELETE FROM changes WHERE seq <= ?", seqs)
+        return tick
+
+    def _turn(self, db: Db, each: Detector, now: datetime) -> int:
+        """One detector's turn inside one transaction. Returns how many stored rows changed."""
+        ready, later = split(due(db, each, now), now)
+        changed: list[Stretch] = []
+        for whole in ready:
+            for since, until in slices(whole, SLICE):
+                rows = detector.find(each, db, since, until)
+                found = [stretch(each, row) for row in rows]
+                changed += replace(db, each, (since, until), found)
+        _remember(db, each, ready, later, now)
+        alerts.reconcile(db, each, changed, now)
+        return len(changed)
+
+
+def due(db: Db, each: Detector, now: datetime) -> list[Range]:
+    """Every range of event time that this detector has still to judge, the future included."""
+    state = fetch(db, "SELECT version, seq FROM judged WHERE detector = $id", id=each.id)
+    reach = each.lookback + INSTANT
+    if not state or state[0]["version"] != each.version:  # new, or changed: all of history
+        spans = fetch(db, "SELECT min(ts) AS since, max(last_ts) AS until FROM calls UNION ALL"
+                          " SELECT min(ts), max(ts) FROM events")  # fmt: skip
+        found = [(row["since"], row["until"] + reach) for row in spans if row["since"]]
+    else:
+        rows = fetch(db, "SELECT since, until FROM changes WHERE seq > $seq", seq=state[0]["seq"])
+        found = [(row["since"], row["until"] + reach) for row in rows]
+        rows = fetch(db, "SELECT since, until FROM judgements WHERE detector = $id"
+                         " AND status = 'due'", id=each.id)  # fmt: skip
+        found += [(row["since"], row["until"]) for row in rows]
+    if each.header.clock:  # absence shows by time passing, with no event at all
+        until = one(db, "SELECT max(until) FROM judgements WHERE detector = ? AND status = 'judged'",
+                    [each.id])  # fmt: skip
+        found.append((until or now - each.lookback, now))
+    return union(found, NEAR)
+
+
+def backtest(
+    db: Db, detectors: Iterable[Detector], since: datetime, until: datetime
+) -> list[alerts.Found]:
+    """The alerts that one pass over [since, until) gives. Writes nothing."""
+    done: list[alerts.Found] = []
+    for each in detectors:
+        rows = [
+            stretch(each, row)
+            for part in slices((since, until), SLICE)
+            for row in detector.find(each, db, *part)
+        ]
+        done += alerts.unite(each, rows)
+    return sorted(done, key=lambda found: (found.started_at, found.detector, found.subject))
+
+
+def history(db: Db) -> Range | None:
+    """From the first stored event to just after the last, or None on an empty store."""
+    row = fetch(db, "SELECT min(ts) AS since, max(ts) AS until FROM events")[0]
+    return (row["since"], row["until"] + INSTANT) if row["since"] else None
+
+
+def _remember(
+    db: Db, each: Detector, ready: list[Range], later: list[Range], now: datetime
+) -> None:
+    """The new coverage of one detector: judged ranges united, and what stays due."""
+    old = fetch(db, "SELECT since, until FROM judgements WHERE detector = $id AND status = 'judged'",
+                id=each.id)  # fmt: skip
+    # sparse history would leave a row an hour: quiet hours in between count as judged
+    judged = minus(union([(row["since"], row["until"]) for row in old] + ready,
+                         timedelta(days=1)), later)  # fmt: skip
+    db.execute("DELETE FROM judgements WHERE detector = ?", [each.id])
+    rows = [(each.id, *part, "judged", None, now) for part in judged]
+    rows += [(each.id, *part, "due", "its time has not come", None) for part in later]
+    if rows:
+        db.executemany("INSERT INTO judgements VALUES (?, ?, ?, ?, ?, ?)", rows)
+
+
+def _ran(db: Db, each: Detector, now: datetime, seconds: float) -> None:
+    db.execute(
+        """
+        INSERT INTO judged SELECT $id, $version, coalesce((SELECT seq FROM landed), 0), 1, 0, $now,
+            $seconds, NULL
+        ON CONFLICT (detector) DO UPDATE SET version = excluded.version, seq = excluded.seq,
+            runs = runs + 1, last_success_at = excluded.last_success_at,
+            last_seconds = excluded.last_seconds, last_error = NULL
+        """,
+        {"id": each.id, "version": each.version, "now": now, "seconds": seconds},
+    )
+
+
+def _failed(db: Db, each: Detector, reason: str) -> None:
+    db.execute(
+        """
+        INSERT INTO judged VALUES ($id, '', 0, 1, 1, NULL, NULL, $reason)
+        ON CONFLICT (detector) DO UPDATE SET runs = runs + 1, failures = failures + 1,
+            last_error = excluded.last_error
+        """,
+        {"id": each.id, "reason": reason},
+    )
+
+
+class _Interrupted:
+    """DuckDB is told to stop when a turn takes longer than its deadline."""
+
+    def __init__(self, db: Db, seconds: float) -> None:
+        self._timer = threading.Timer(seconds, db.interrupt)
+
+    def __enter__(self) -> None:
+        self._timer.daemon = True
+        self._timer.start()
+
+    def __exit__(self, *raised: object) -> None:
+        self._timer.cancel()
+
+
+__all__ = ["Engine", "Tick", "backtest", "due", "history", "kept"]

@@ -1,0 +1,109 @@
+"""Who must be told what, decided in the transaction that writes the outbox.
+
+Told once when it opens; again when it gets worse, or when it is still growing after its cool-down
+(60 minutes, doubling to 8 hours); once when it is over or withdrawn, if it was told at all.
+Reads: alerts, silences. Writes: alerts, deliveries, alert_events. Next: detectors/outbox.py.
+"""
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import Any
+
+from detectors import outbox
+from detectors.alerts import SEVERITIES, note
+from detectors.detector import Detector
+from detectors.routing import Route
+from ingest.store import Db, fetch, one
+
+COOL_DOWN = timedelta(minutes=60)
+LONGEST = timedelta(hours=8)
+
+
+def tell(
+    db: Db, detectors: Mapping[str, Detector], routes: Sequence[Route], public_url: str,
+    now: datetime,
+) -> int:  # fmt: skip
+    """Queue what is owed. Returns how many alerts were told of."""
+    told = 0
+    for row in fetch(db, "SELECT * FROM alerts WHERE NOT backfill AND status <> 'merged'"
+                         " AND (status = 'open' OR told_at IS NULL OR NOT closed_told)"
+                         " ORDER BY opened_at, alert_id"):  # fmt: skip
+        kind = _kind(row, now)
+        if kind is None or row["detector"] not in detectors:
+            continue
+        each = detectors[row["detector"]]
+        if kind in ("open", "reminder") and (reason := _quiet(db, each, row, now)):
+            if row["quiet_reason"] != reason:
+                db.execute("UPDATE alerts SET quiet_reason = ? WHERE alert_id = ?",
+                           [reason, row["alert_id"]])  # fmt: skip
+                note(db, row["alert_id"], now, "quiet", reason)
+            continue
+        row["tellings"] += 1
+        outbox.enqueue(db, row, kind, now, routes, each, public_url)
+        over = kind in ("resolved", "withdrawn")
+        db.execute(
+            "UPDATE alerts SET told_at = coalesce(?, told_at), told_severity = severity,"
+            " tellings = tellings + 1, quiet_reason = NULL, closed_told = ? WHERE alert_id = ?",
+            [None if over else now, over, row["alert_id"]],
+        )
+        note(db, row["alert_id"], now, "told", kind)
+        told += 1
+    return told
+
+
+def _kind(row: Mapping[str, Any], now: datetime) -> str | None:
+    """What there is to say of this alert now, if anything."""
+    if row["status"] in ("resolved", "withdrawn") and row["told_at"] is not None:
+        return None if row["closed_told"] else str(row["status"])
+    if row["told_at"] is None:
+        return None if row["status"] == "withdrawn" else "open"
+    if SEVERITIES.index(row["severity"]) > SEVERITIES.index(row["told_severity"]):
+        return "worse"
+    wait = min(COOL_DOWN * 2 ** (int(row["tellings"]) - 1), LONGEST)
+    if (
+        now - row["told_at"] >= wait
+        and row["ended_at"] > row["told_at"]
+        and row["acked_at"] is None
+    ):
+        return "reminder"
+    return None
+
+
+def _quiet(db: Db, each: Detector, row: Mapping[str, Any], now: datetime) -> str | None:
+    """Why nobody is told: silenced, inhibited, or the same subject was told of just before."""
+    if fetch(
+        db,
+        "SELECT 1 FROM silences WHERE expires_at > $now::TIMESTAMPTZ"
+        " AND coalesce(detector, $detector) = $detector AND coalesce(subject, $subject) = $subject",
+        now=now, detector=row["detector"], subject=row["subject"],
+    ):  # fmt: skip
+        return "silence"
+    if _inhibited(db, each, row):
+        return "inhibited"
+    before = one(
+        db,
+        "SELECT max(told_at) FROM alerts WHERE detector = $detector AND tenant = $tenant"
+        " AND subject = $subject AND alert_id <> $alert_id AND list_contains($as_bad, told_severity)",
+        {key: row[key] for key in ("detector", "tenant", "subject", "alert_id")}
+        | {"as_bad": list(SEVERITIES[SEVERITIES.index(row["severity"]) :])},
+    )  # fmt: skip
+    if before is not None and now - before < COOL_DOWN:
+        return "cooldown"
+    return None
+
+
+def _inhibited(db: Db, each: Detector, row: Mapping[str, Any]) -> bool:
+    """Does an open alert of a detector that goes before this one rest on the same events?"""
+    return bool(each.header.inhibited_by) and bool(
+        one(
+            db,
+            """
+            SELECT count(*) FROM alerts a JOIN stretches s
+                ON s.detector = a.detector AND s.tenant = a.tenant AND s.subject = a.subject
+                AND s.ended_at BETWEEN a.started_at AND a.ended_at
+            WHERE a.status = 'open' AND list_contains($ids, a.detector)
+                AND list_has_any(s.event_ids, $events)
+            """,
+            {"ids": list(each.header.inhibited_by), "events": row["event_ids"]},
+        )
+    )

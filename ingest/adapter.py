@@ -1,0 +1,71 @@
+"""An adapter: a SELECT from lines to events, checked by DuckDB before it ever runs.
+
+Reads: ingest/adapters/*.sql. Writes: nothing. Next: ingest/apply.py.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import duckdb
+import msgspec
+
+from ingest.config import ConfigError, convert, header, nearest
+from ingest.store import Db, fetch
+
+FOLDER = Path(__file__).with_name("adapters")
+MUST = ("event_id", "kind", "source", "ledger_seq", "ts")
+LINES = """
+    CREATE OR REPLACE TEMP TABLE lines (
+        ledger_seq UBIGINT, source VARCHAR, received_at TIMESTAMPTZ, doc JSON)
+"""
+
+
+class Header(msgspec.Struct, frozen=True):
+    title: str
+    format: str
+    paths: tuple[str, ...] = ()
+    time: str | None = None  # the key of a line that holds its time: says why a line gave no event
+
+
+@dataclass(frozen=True)
+class Adapter:
+    id: str
+    header: Header
+    sql: str
+
+
+def names(folder: Path = FOLDER) -> list[str]:
+    """Every adapter there is: the names of the files."""
+    return sorted(path.stem for path in folder.glob("*.sql"))
+
+
+def load(name: str, db: Db, where: str) -> Adapter:
+    """One adapter by name. Raises ConfigError; `where` is the key or option that asked for it."""
+    if name not in names():
+        raise ConfigError(f"{where}: no adapter called {name!r}.{nearest(name, names())}")
+    path = FOLDER / f"{name}.sql"
+    table, sql = header(path)
+    declared = convert(table, Header, str(path))
+    _promise(path, sql, db)
+    return Adapter(name, declared, sql)
+
+
+def _promise(path: Path, sql: str, db: Db) -> None:
+    """The columns that it fills are columns of `events`, of the same types."""
+    wanted: Mapping[str, str] = {
+        row["column_name"]: row["column_type"] for row in fetch(db, "DESCRIBE events")
+    }
+    try:
+        db.execute(LINES)
+        found = {row["column_name"]: row["column_type"] for row in fetch(db, f"DESCRIBE {sql}")}
+    except duckdb.Error as error:
+        raise ConfigError(f"{path}: {error}") from None
+    for name, kind in found.items():
+        if name not in wanted:
+            raise ConfigError(f"{path}: events has no column {name!r}.{nearest(name, wanted)}")
+        if kind not in (wanted[name], '"NULL"'):
+            raise ConfigError(f"{path}: {name} must be {wanted[name]}, found {kind}.")
+    for name in MUST:
+        if name not in found:
+            raise ConfigError(f"{path}: an adapter fills {name}, this one does not.")

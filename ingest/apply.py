@@ -1,0 +1,341 @@
+"""One batch of the ledger into the database: the SQL of the one transaction.
+
+Landing, recovery after a crash and `rebuild` all come through `apply`, so the database is a
+function of the ledger.
+Reads: a batch, events, calls. Writes: every table of sections 1 and 2 of ingest/schema.sql.
+Next: detectors/engine.py.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+import duckdb
+import msgspec
+import pyarrow as pa
+
+from ingest import calls
+from ingest.adapter import Adapter
+from ingest.batch import Oversized
+from ingest.hosts import canonical_host
+from ingest.parse import Parsed
+from ingest.segment import Batched
+from ingest.store import Db, fetch, one
+
+SHOWN = 1024  # characters of a quarantined line in the table; the ledger has the whole
+JOINED_GAP = timedelta(minutes=10)  # touched times closer than this are one stretch to judge
+RANGES = 16  # stretches of stored events that one batch is compared with at most
+BACKFILL = timedelta(hours=1)  # older than this at arrival: history, not live traffic
+KEY_LIFE = timedelta(hours=24)
+
+FRESH = """
+    CREATE OR REPLACE TEMP TABLE fresh AS
+    SELECT * FROM ({adapter}) UNION ALL BY NAME SELECT * FROM (SELECT * FROM events LIMIT 0)
+"""
+# What every adapter would otherwise have to repeat. `op_of` reads the name of a tool, so it runs
+# once per tool; the policy's own word for a tool goes before it.
+ENRICHED = """
+    CREATE OR REPLACE TEMP TABLE enriched AS
+    WITH tools AS (
+        SELECT f.tool, p.op AS declared, op_of(f.tool) AS guessed
+        FROM (SELECT DISTINCT tool FROM fresh WHERE tool IS NOT NULL) f
+        LEFT JOIN (
+            SELECT t ->> 'name' AS tool, any_value(t ->> 'op') AS op
+            FROM (SELECT unnest(arr(doc -> 'tools')) AS t
+                  FROM (SELECT doc FROM policies ORDER BY loaded_at DESC LIMIT 1))
+            GROUP BY 1) p USING (tool)
+    )
+    SELECT f.* REPLACE (
+        $at::TIMESTAMPTZ AS ingested_at,
+        coalesce(CASE WHEN f.op_basis = 'declared' THEN f.op END, t.declared, f.op, t.guessed) AS op,
+        CASE WHEN f.op_basis = 'declared' THEN f.op_basis WHEN t.declared IS NOT NULL THEN 'policy'
+             WHEN coalesce(f.op, t.guessed) IS NOT NULL THEN 'inferred' END AS op_basis,
+        coalesce(f.params_digest, CASE WHEN f.params IS NOT NULL
+                 THEN left(sha256(f.params::VARCHAR), 32) END) AS params_digest
+    )
+    FROM fresh f LEFT JOIN tools t USING (tool)
+"""
+NEW = """
+    CREATE OR REPLACE TEMP TABLE new AS
+    SELECT * FROM enriched f
+    WHERE NOT EXISTS (SELECT 1 FROM known k WHERE k.event_id = f.event_id)
+    QUALIFY row_number() OVER (PARTITION BY event_id ORDER BY ledger_seq) = 1
+"""
+COUNTS = """
+    INSERT INTO minute_counts
+    SELECT date_trunc('minute', ts), tenant, agent, count(*),
+        count(*) FILTER (WHERE decision = 'deny'),
+        count(*) FILTER (WHERE coalesce(decision, '') <> 'deny' AND coalesce(status, '') <> 'denied'
+            AND (kind = 'egress' OR (kind = 'tool_executed' AND host IS NOT NULL))),
+        count(*) FILTER (WHERE kind = 'approval_requested' OR decision = 'require_approval'
+            OR (kind = 'approval_decided' AND call_id IS NULL AND approval_id IS NULL))
+    FROM new GROUP BY ALL
+"""
+
+
+@dataclass(frozen=True)
+class Landed:
+    """What became of a batch. `repeated`: the batch as a whole had been landed before."""
+
+    lines: int = 0
+    events: int = 0
+    duplicates: int = 0
+    quarantined: int = 0
+    id_conflicts: int = 0
+    repeated: bool = False
+
+
+def apply(db: Db, batch: Batched, parsed: Sequence[Parsed], adapter: Adapter) -> Landed:
+    """Land one batch inside the caller's transaction."""
+    marker, at = batch.marker, batch.at
+    table = pa.table(
+        {
+            "ledger_seq": pa.array(
+                [batch.first + i for i, each in enumerate(parsed) if each.doc is not None],
+                pa.uint64(),
+            ),
+            "doc": pa.array([each.doc for each in parsed if each.doc is not None], pa.string()),
+        }
+    )
+    db.register("incoming", table)
+    db.execute(
+        "CREATE OR REPLACE TEMP TABLE lines AS SELECT ledger_seq, $source AS source,"
+        " $at::TIMESTAMPTZ AS received_at, doc::JSON AS doc FROM incoming",
+        {"source": marker.source, "at": at},
+    )
+    db.unregister("incoming")
+    failed = _adapt(db, adapter)
+    db.execute(ENRICHED, {"at": at})
+    _mark(db, batch, parsed)
+    _canonical_hosts(db)
+    conflicts = _deduplicate(db, at)
+    db.execute("INSERT INTO events BY NAME SELECT * FROM new")
+    touched = calls.join(db)
+    db.execute(COUNTS)
+    quarantined = _quarantine(db, batch, parsed, adapter, failed)
+    events = int(one(db, "SELECT count(*) FROM new"))
+    found = int(one(db, "SELECT count(*) FROM enriched"))
+    landed = Landed(len(batch.entries), events, found - events, quarantined, conflicts)
+    _note_changes(db, batch.marker.last, touched)
+    _account(db, batch, landed)
+    db.execute("DELETE FROM landed")
+    db.execute("INSERT INTO landed VALUES (?, ?)", [marker.last, batch.head])
+    return landed
+
+
+def _adapt(db: Db, adapter: Adapter) -> dict[int, str]:
+    """Run the adapter over `lines` into `fresh`. Lines that make DuckDB raise are left out, and
+    returned with the reason: one of them must not hold up the others."""
+    try:
+        db.execute(FRESH.format(adapter=adapter.sql))
+        return {}
+    except duckdb.Error:
+        pass
+    failed: dict[int, str] = {}
+    db.execute("CREATE OR REPLACE TEMP TABLE every_line AS SELECT * FROM lines")
+    seqs = [row[0] for row in db.execute("SELECT ledger_seq FROM lines ORDER BY 1").fetchall()]
+    waiting = [seqs]
+    while waiting:
+        part = waiting.pop()
+        try:
+            _only(db, part)
+            db.execute(FRESH.format(adapter=adapter.sql))
+        except duckdb.Error as error:
+            if len(part) == 1:
+                failed[part[0]] = str(error).splitlines()[0][:200]
+            else:
+                waiting += [part[: len(part) // 2], part[len(part) // 2 :]]
+    _only(db, [seq for seq in seqs if seq not in failed])
+    db.execute(FRESH.format(adapter=adapter.sql))
+    return failed
+
+
+def _only(db: Db, seqs: Sequence[int]) -> None:
+    db.execute(
+        "CREATE OR REPLACE TEMP TABLE lines AS FROM every_line WHERE list_contains($seqs, ledger_seq)",
+        {"seqs": list(seqs)},
+    )
+
+
+def _mark(db: Db, batch: Batched, parsed: Sequence[Parsed]) -> None:
+    """Say on the events what was odd about their lines. Rare, so it costs nothing otherwise.
+
+    A decision under a key that stood twice is doubtful: it never counts as an allow.
+    """
+    for number, (entry, each) in enumerate(zip(batch.entries, parsed, strict=True)):
+        if each.marks or entry.redacted:
+            db.execute(
+                """
+                UPDATE enriched SET
+                    signals = CASE WHEN len($marks) > 0
+                        THEN list_sort(list_distinct(coalesce(signals, []) || $marks)) ELSE signals END,
+                    decision = CASE WHEN list_contains($marks, 'duplicate_key')
+                        AND decision = 'allow' THEN NULL ELSE decision END,
+                    redacted = CASE WHEN len($paths) > 0 THEN $paths END
+                WHERE ledger_seq = $seq
+                """,
+                {
+                    "marks": list(each.marks),
+                    "paths": list(entry.redacted),
+                    "seq": batch.first + number,
+                },
+            )
+
+
+def _canonical_hosts(db: Db) -> None:
+    """One spelling a host, see ingest/hosts.py."""
+    found = db.execute("SELECT DISTINCT host FROM enriched WHERE host IS NOT NULL").fetchall()
+    changed = [(host, new) for (host,) in found if (new := canonical_host(host)) != host]
+    if changed:
+        table = pa.table(
+            {
+                "was": pa.array([each[0] for each in changed], pa.string()),
+                "now": pa.array([each[1] for each in changed], pa.string()),
+            }
+        )
+        db.register("spelling", table)
+        db.execute('UPDATE enriched SET host = s."now" FROM spelling s WHERE host = s.was')
+        db.unregister("spelling")
+
+
+def _deduplicate(db: Db, at: datetime) -> int:
+    """Leave in `new` what was not there before; return how many ids came with other content.
+
+    Equal events have equal times, so only stored events of the batch's own hours are looked at.
+    Events that took their time from their arrival are looked for in the day before it.
+    """
+    hours = db.execute(
+        "SELECT date_trunc('hour', ts) AS h, min(ts), max(ts) FROM enriched"
+        " WHERE coalesce(ts_quality, 'source') <> 'receiver' GROUP BY h ORDER BY h"
+    ).fetchall()
+    ranges = merged([(low, high) for _, low, high in hours], timedelta(hours=1))
+    if one(db, "SELECT count(*) FROM enriched WHERE ts_quality = 'receiver'"):
+        ranges = merged([*ranges, (at - KEY_LIFE, at)], timedelta(0))
+    while len(ranges) > RANGES:
+        gaps = [ranges[i + 1][0] - ranges[i][1] for i in range(len(ranges) - 1)]
+        ranges = merged(ranges, min(gaps))
+    where = " OR ".join("ts BETWEEN ? AND ?" for _ in ranges) or "false"
+    db.execute(
+        "CREATE OR REPLACE TEMP TABLE known AS SELECT event_id, source, native_id FROM events"
+        f" WHERE ({where}) AND (event_id IN (SELECT event_id FROM enriched)"
+        " OR native_id IN (SELECT native_id FROM enriched))",
+        [moment for each in ranges for moment in each],
+    )
+    db.execute(NEW)
+    return int(
+        one(
+            db,
+            """
+            SELECT count(*) FROM (
+                SELECT source, native_id FROM (
+                    SELECT source, native_id, event_id FROM new WHERE native_id IS NOT NULL
+                    UNION ALL SELECT k.source, k.native_id, k.event_id FROM known k
+                    SEMI JOIN new n ON n.source = k.source AND n.native_id = k.native_id)
+                GROUP BY ALL HAVING count(DISTINCT event_id) > 1)
+            """,
+        )
+    )
+
+
+def merged(
+    ranges: Sequence[tuple[datetime, datetime]], gap: timedelta
+) -> list[tuple[datetime, datetime]]:
+    """Ranges (first, last), sorted, those no further apart than `gap` made one."""
+    done: list[tuple[datetime, datetime]] = []
+    for low, high in sorted(ranges):
+        if done and low - done[-1][1] <= gap:
+            done[-1] = (done[-1][0], max(done[-1][1], high))
+        else:
+            done.append((low, high))
+    return done
+
+
+def _quarantine(
+    db: Db, batch: Batched, parsed: Sequence[Parsed], adapter: Adapter, failed: dict[int, str]
+) -> int:
+    """Keep every line that gave no event, with the reason. Returns how many."""
+    silent = "SELECT ledger_seq FROM {} WHERE ledger_seq NOT IN (SELECT ledger_seq FROM enriched)"
+    mute = {row[0] for row in db.execute(silent.format("lines")).fetchall()} | failed.keys()
+    rows: list[tuple[Any, ...]] = []
+    for number, (entry, each) in enumerate(zip(batch.entries, parsed, strict=True)):
+        seq = batch.first + number
+        if each.doc is not None and seq not in mute:
+            continue
+        reason, detail = each.reason, each.error
+        if each.doc is not None:
+            reason, detail = _why(each.doc, adapter, failed.get(seq))
+        line = entry.line.head if isinstance(entry.line, Oversized) else entry.line
+        shown = line[: SHOWN * 4].decode(errors="replace")[:SHOWN].replace("\0", "\u2400")
+        rows.append(
+            (seq, batch.marker.source, batch.at, reason or "parse", detail, batch.marker.pos, shown)
+        )
+    if rows:
+        db.executemany("INSERT INTO quarantine VALUES (?, ?, ?, ?, ?, ?, ?)", rows)
+    return len(rows)
+
+
+def _why(doc: str, adapter: Adapter, raised: str | None) -> tuple[str, str]:
+    if raised:
+        return "schema", f"the adapter {adapter.id!r} cannot read it: {raised}"
+    key = adapter.header.time
+    found = msgspec.json.decode(doc) if key else {}
+    if key and isinstance(found, dict):
+        return "time", f"no usable time under {key!r}: {str(found.get(key))[:80]!r}"
+    return "schema", f"the adapter {adapter.id!r} finds no event in it"
+
+
+def _note_changes(db: Db, seq: int, more: Sequence[tuple[datetime, datetime]]) -> None:
+    minutes = db.execute(
+        "SELECT min(ts), max(ts) FROM new GROUP BY date_trunc('minute', ts)"
+    ).fetchall()
+    stretches = merged([*minutes, *more], JOINED_GAP)
+    if stretches:
+        db.executemany("INSERT INTO changes VALUES (?, ?, ?)", [(seq, *each) for each in stretches])
+
+
+def _account(db: Db, batch: Batched, landed: Landed) -> None:
+    """Sources, arrivals, tail offsets and the batch's key."""
+    marker, at = batch.marker, batch.at
+    newest = fetch(
+        db,
+        "SELECT max(ts) FILTER (WHERE ts_quality IS DISTINCT FROM 'receiver') AS at,"
+        " arg_max(event_id, (ts, event_id)) AS id,"
+        " count(*) FILTER (WHERE ts < $at::TIMESTAMPTZ - $old::INTERVAL) AS old FROM new",
+        at=at,
+        old=BACKFILL,
+    )[0]
+    counts = [landed.lines, landed.events, landed.duplicates, landed.quarantined,
+              landed.id_conflicts, newest["old"]]  # fmt: skip
+    db.execute(
+        """
+        INSERT INTO sources VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $9, $10)
+        ON CONFLICT (source) DO UPDATE SET adapter = excluded.adapter,
+            lines = lines + excluded.lines, events = events + excluded.events,
+            duplicates = duplicates + excluded.duplicates,
+            quarantined = quarantined + excluded.quarantined,
+            id_conflicts = id_conflicts + excluded.id_conflicts,
+            backfilled = backfilled + excluded.backfilled,
+            first_seen_at = least(first_seen_at, excluded.first_seen_at),
+            last_seen_at = greatest(last_seen_at, excluded.last_seen_at),
+            last_event_at = greatest(last_event_at, excluded.last_event_at)
+        """,
+        [marker.source, marker.adapter, *counts, at, newest["at"]],
+    )
+    if landed.lines:
+        minute = at.replace(second=0, microsecond=0)
+        db.execute("INSERT INTO arrivals VALUES (?, ?, ?, ?)",
+                   [marker.source, minute, landed.lines, newest["id"]])  # fmt: skip
+    for offset in marker.offsets:
+        db.execute("DELETE FROM tail_offsets WHERE source = ? AND device = ? AND inode = ?",
+                   [offset.source, offset.device, offset.inode])  # fmt: skip
+        row = msgspec.structs.asdict(offset) | {"seen_at": at}
+        names = ", ".join(row)
+        db.execute(
+            f"INSERT INTO tail_offsets ({names}) VALUES ({', '.join('$' + name for name in row)})",
+            row,
+        )
+    if marker.key:
+        db.execute("DELETE FROM batch_keys WHERE landed_at < ?", [at - KEY_LIFE])
+        db.execute("INSERT INTO batch_keys VALUES (?, ?, ?, ?)",
+                   [marker.key, marker.source, at, msgspec.json.encode(landed).decode()])  # fmt: skip

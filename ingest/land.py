@@ -1,0 +1,198 @@
+"""Landing: a batch is durable in the ledger, then in the database, then acknowledged.
+
+The database follows the ledger. When a commit fails the batch is still in the ledger, and the next
+landing first brings the database up to it. The same road serves recovery and `rebuild`.
+Reads: batches, the ledger. Writes: the ledger, every table of ingest/schema.sql sections 1 and 2.
+Next: detectors/engine.py.
+"""
+
+import threading
+from collections.abc import Callable, Mapping
+from datetime import datetime
+from typing import Any
+
+import duckdb
+import msgspec
+
+from ingest import adapter
+from ingest.apply import Landed, apply
+from ingest.batch import Batch, Oversized
+from ingest.config import ConfigError
+from ingest.ledger import Ledger
+from ingest.parse import Parsed, parse
+from ingest.redact import Redactor
+from ingest.segment import Batched, Entry, Marker
+from ingest.store import Db, Store, fetch, one
+
+OWN = "gatewatch"  # the source, and the adapter, of what the service itself records
+Step = Callable[[str], None]
+
+
+def _silent(_: str) -> None:
+    """Nobody watches the steps."""
+
+
+class BehindError(RuntimeError):
+    """The database cannot take what the ledger holds. Nothing is lost, and nothing more is taken."""
+
+
+class Lander:
+    """The one writer of ledger and database. Opening it replays what the database has not got."""
+
+    def __init__(
+        self, store: Store, ledger: Ledger, redactor: Redactor, step: Step = _silent
+    ) -> None:
+        self._store, self._ledger, self._redactor = store, ledger, redactor
+        self._step = step  # told what has just been done; a test kills the process there
+        self._turn = threading.RLock()
+        self._adapters: dict[str, adapter.Adapter] = {}
+        self._behind = True
+        self.recover()
+
+    @property
+    def head(self) -> tuple[int, str]:
+        """Lines in the ledger, and its chain hash."""
+        return self._ledger.seq, self._ledger.head
+
+    def land(self, batch: Batch, now: datetime) -> Landed:
+        """Make one batch durable and land it. When this returns, the batch may be acknowledged.
+
+        Raises ConfigError for an unknown adapter, LedgerError when the disk refuses, and BehindError
+        when the database does; after either the sender keeps the batch and may send it again.
+        """
+        with self._turn:
+            self.recover()
+            self._adapter(batch.adapter, f"sources.{batch.source}.adapter")
+            if batch.key and (answer := self._answered(batch)):
+                return answer
+            entries, parsed = self._read(batch)
+            marker = Marker(
+                batch.source, batch.adapter, pos=batch.pos, key=batch.key, offsets=batch.offsets
+            )
+            return self._keep(entries, parsed, marker, now)
+
+    def record(
+        self, action: str, actor: str, subject: str, detail: Mapping[str, Any], now: datetime
+    ) -> int:
+        """Note what a person did, or what the service did outside itself, as a line of the ledger.
+
+        Returns the line's position.
+        """
+        doc = {"action": action, "actor": actor, "subject": subject, "detail": detail}
+        line = msgspec.json.encode(doc, enc_hook=str)
+        with self._turn:
+            self.recover()
+            self._keep((Entry(line),), (parse(line),), Marker(OWN, OWN), now)
+            return self._ledger.seq
+
+    def recover(self) -> int:
+        """Bring the database up to the ledger. Returns how many batches were replayed."""
+        with self._turn:
+            if not self._behind:
+                return 0
+            reached = int(one_landed(self._store))
+            if reached > self._ledger.seq:
+                raise BehindError(
+                    f"{self._ledger.folder}: the ledger ends at line {self._ledger.seq}, the"
+                    f" database at {reached}: the ledger was cut. Run `gatewatch verify`."
+                )
+            replayed = 0
+            for batch in self._ledger.read(reached):
+                self._commit(batch, [_parsed(entry) for entry in batch.entries])
+                replayed += 1
+            self._behind = False
+            return replayed
+
+    def _keep(
+        self, entries: tuple[Entry, ...], parsed: tuple[Parsed, ...], marker: Marker, now: datetime
+    ) -> Landed:
+        written = self._ledger.append(entries, marker, now)
+        self._step("ledger")
+        self._behind = True  # until the commit is through
+        landed = self._commit(written, parsed)
+        self._behind = False
+        self._step("commit")
+        if self._ledger.seal_if_due(now):
+            self._store.checkpoint()
+        return landed
+
+    def _commit(self, batch: Batched, parsed: Any) -> Landed:
+        for last_try in (False, True):
+            try:
+                with self._store.writing() as db:
+                    if batch.marker.adapter == OWN:
+                        return _note(db, batch, parsed)
+                    where = f"sources.{batch.marker.source}.adapter"
+                    found = self._adapter(batch.marker.adapter, where)
+                    landed = apply(db, batch, parsed, found)
+                    self._step("applied")
+                return landed
+            except duckdb.Error as error:
+                if last_try:
+                    text = str(error).splitlines()[0]
+                    raise BehindError(f"{self._store.path}: cannot be written: {text}") from None
+        raise AssertionError("unreachable")
+
+    def _adapter(self, name: str, where: str) -> adapter.Adapter:
+        if name not in self._adapters:
+            with self._store.writing() as db:
+                self._adapters[name] = adapter.load(name, db, where)
+        return self._adapters[name]
+
+    def _answered(self, batch: Batch) -> Landed | None:
+        """What was answered to this very batch, when it was landed in the last day."""
+        sql = "SELECT answer FROM batch_keys WHERE key = $key AND source = $source"
+        for row in self._store.rows(sql, key=batch.key, source=batch.source):
+            landed = msgspec.json.decode(row["answer"], type=Landed)
+            return Landed(landed.lines, 0, landed.lines, landed.quarantined, 0, repeated=True)
+        return None
+
+    def _read(self, batch: Batch) -> tuple[tuple[Entry, ...], tuple[Parsed, ...]]:
+        """Redact, then parse. A blank line is nothing: it is neither kept nor counted."""
+        plain = [line for line in batch.lines if isinstance(line, bytes)]
+        redacted = iter(self._redactor.redact(plain))
+        entries: list[Entry] = []
+        parsed: list[Parsed] = []
+        for line in batch.lines:
+            if isinstance(line, Oversized):
+                head = self._redactor.redact([line.head])[0]
+                kept = Entry(Oversized(head.raw, line.length, line.sha256), head.paths)
+            else:
+                kept = Entry(*next(redacted))
+            found = _parsed(kept)
+            if found.doc is not None or found.reason is not None:
+                entries.append(kept)
+                parsed.append(found)
+        return tuple(entries), tuple(parsed)
+
+
+def one_landed(store: Store) -> int:
+    """The ledger position that the database has reached."""
+    rows = store.rows("SELECT seq FROM landed")
+    return int(rows[0]["seq"]) if rows else 0
+
+
+def _parsed(entry: Entry) -> Parsed:
+    if isinstance(entry.line, Oversized):
+        text = f"a line of {entry.line.length} bytes; sha256 {entry.line.sha256}"
+        return Parsed(None, (), text, "too_large")
+    return parse(entry.line)
+
+
+def _note(db: Db, batch: Batched, parsed: Any) -> Landed:
+    """What the service recorded itself, back into `operator_log`, and policies into theirs."""
+    for number, each in enumerate(parsed):
+        doc = msgspec.json.decode(each.doc)
+        detail = msgspec.json.encode(doc["detail"]).decode()
+        row = [batch.first + number, batch.at, doc["actor"], doc["action"], doc["subject"], detail]
+        db.execute("INSERT INTO operator_log VALUES (?, ?, ?, ?, ?, ?, false)", row)
+        if doc["action"] == "policy":
+            policy = doc["detail"]
+            db.execute("INSERT INTO policies VALUES (?, ?, ?, ?)",
+                       [policy["version"], batch.at, policy["path"], policy["doc"]])  # fmt: skip
+    db.execute("DELETE FROM landed")
+    db.execute("INSERT INTO landed VALUES (?, ?)", [batch.marker.last, batch.head])
+    return Landed(lines=len(batch.entries))
+
+
+__all__ = ["BehindError", "ConfigError", "Landed", "Lander", "fetch", "one"]

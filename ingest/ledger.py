@@ -1,0 +1,295 @@
+"""The append-only, hash-chained archive of lines.
+
+`FOLDER/YYYY-MM-DD/NNNNNN.ndjson` holds one JSON object a line, `{"at", "source", "pos", "raw"}`,
+and after each batch a marker, `{"end": {...}}`. A full segment is sealed: compressed to `.zst` and
+named in `manifest.ndjson` with its sha256 and the hash of the manifest line before it.
+Positions (`seq`) count lines from 1 and are implied by order; a marker repeats the last one.
+Reads: nothing else. Writes: the ledger folder. Next: ingest/land.py.
+"""
+
+import hashlib
+import io
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+import msgspec
+import zstandard
+
+from ingest.segment import Batched, Entry, Marker, chained, encode, read_batches
+
+GENESIS = "0" * 64
+SEGMENT_BYTES = 64 * 2**20  # what a start after a crash reads and hashes at most: under a second
+
+
+class LedgerError(RuntimeError):
+    """The archive cannot be written or does not add up. Says which file."""
+
+
+class Sealed(msgspec.Struct, frozen=True):
+    """One line of the manifest."""
+
+    segment: str
+    first: int
+    last: int
+    count: int
+    sha256: str  # over the plain text
+    prev: str  # sha256 of the manifest line before
+    head: str  # the chain hash at its end
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What `verify` found: the problems in words, and where the chain stands."""
+
+    problems: tuple[str, ...]
+    seq: int
+    head: str
+    segments: int
+
+
+class Ledger:
+    """One writer. Opening it cuts an unfinished batch, which nobody was told was kept."""
+
+    def __init__(self, folder: Path, segment_bytes: int = SEGMENT_BYTES) -> None:
+        self.folder = folder
+        self._segment_bytes = segment_bytes
+        folder.mkdir(parents=True, exist_ok=True)
+        self._sealed = _manifest(folder)
+        self._file: io.FileIO | None = None
+        self._active: Path | None = None
+        self._hash = hashlib.sha256()
+        self._good = 0  # bytes of the active segment that end with a marker
+        self._suspect = False
+        self.seq = self._sealed[-1].last if self._sealed else 0
+        self.head = self._sealed[-1].head if self._sealed else GENESIS  # over every batch so far
+        self._first, self._before = self.seq + 1, self.head
+        self._resume()
+
+    def append(self, entries: Sequence[Entry], marker: Marker, at: datetime) -> Batched:
+        """Write a batch and make it durable. Only after this may anybody be told that it is kept.
+
+        Raises LedgerError when the disk refuses; what was written of the batch is cut again.
+        """
+        first = self.seq + 1
+        marker = msgspec.structs.replace(marker, last=self.seq + len(entries), count=len(entries))
+        data = encode(entries, marker, at)
+        for attempt in (1, 2):
+            try:
+                self._write(data, at)
+                break
+            except OSError as error:
+                self._close()
+                self._suspect = True  # a file whose fsync failed is never written or trusted again
+                if attempt == 2:
+                    raise LedgerError(f"{self.folder}: {error.strerror or error}") from None
+        self._hash.update(data)
+        self._good += len(data)
+        self.seq += len(entries)
+        self.head = chained(self.head, hashlib.sha256(data).hexdigest())
+        return Batched(first, at, marker, tuple(entries), self.head)
+
+    def read(self, after: int) -> Iterator[Batched]:
+        """Every whole batch beyond position `after`, in order, from sealed and open segments."""
+        for path, first, head in self._segments(after):
+            with _opened(path) as stream:
+                for batch in read_batches(stream, first, head):
+                    if batch.marker.last > after:
+                        yield batch
+
+    def seal_if_due(self, now: datetime, force: bool = False) -> bool:
+        """Seal the active segment when it is large, of another day, or `force`. True if it was."""
+        if self._active is None or self._good == 0:
+            return False
+        old = self._active.parent.name != now.date().isoformat()
+        if not (force or old or self._good >= self._segment_bytes):
+            return False
+        self._close()
+        _compress(self._active, self._good)
+        name = str(self._active.relative_to(self.folder).with_suffix(""))
+        prev = _line_hash(self._sealed[-1]) if self._sealed else GENESIS
+        count = self.seq - self._first + 1
+        digest = self._hash.hexdigest()
+        sealed = Sealed(name, self._first, self.seq, count, digest, prev, self.head)
+        with (self.folder / "manifest.ndjson").open("ab") as manifest:
+            manifest.write(msgspec.json.encode(sealed) + b"\n")
+            manifest.flush()
+            os.fsync(manifest.fileno())
+        _sync(self.folder)
+        self._active.unlink()
+        self._sealed.append(sealed)
+        self._reset()
+        return True
+
+    def close(self) -> None:
+        self._close()
+
+    def _write(self, data: bytes, at: datetime) -> None:
+        if (
+            self._suspect
+        ):  # what was good in it goes on in a sealed copy; the file itself is done with
+            if self._good == 0 and self._active is not None:
+                self._active.unlink(missing_ok=True)
+                self._reset()
+            self.seal_if_due(at, force=True)
+            self._suspect = False
+        file = self._file or self._open_segment(at)
+        written = 0
+        while written < len(data):  # a raw file may take less than it is given
+            written += file.write(data[written:]) or 0
+        os.fsync(file.fileno())
+
+    def _open_segment(self, at: datetime) -> io.FileIO:
+        if self._active is None:
+            day = self.folder / at.date().isoformat()
+            day.mkdir(exist_ok=True)
+            self._active = day / f"{_number(self.folder) + 1:06d}.ndjson"
+            self._first, self._before = self.seq + 1, self.head
+        self._file = self._active.open("ab", buffering=0)
+        for folder in (self._active.parent, self.folder):
+            _sync(folder)
+        return self._file
+
+    def _resume(self) -> None:
+        """Take up the segment that was open when the last process ended; cut an unfinished batch."""
+        done = {each.segment for each in self._sealed}
+        left = [path for path in sorted(self.folder.glob("*/*.ndjson")) if path.is_file()]
+        for path in left:
+            if str(path.relative_to(self.folder).with_suffix("")) in done:
+                path.unlink()  # sealed; the process ended before it could remove the plain file
+        left = [path for path in left if path.exists()]  # one, unless files were put there by hand
+        for path in left:
+            self._active, self._good = path, 0
+            self._first, self._before = self.seq + 1, self.head
+            self._hash = hashlib.sha256()
+            with path.open("rb") as stream:
+                for batch in read_batches(stream, self._first, self.head):
+                    self.seq, self.head = batch.marker.last, batch.head
+                    self._good = batch.ends_at
+            _cut(path, self._good)
+            with path.open("rb") as stream:
+                while chunk := stream.read(2**20):
+                    self._hash.update(chunk)
+            if path != left[-1]:
+                self.seal_if_due(datetime.max.replace(tzinfo=UTC), force=True)
+        if self._active is not None and self._good == 0:
+            self._active.unlink(missing_ok=True)
+            self._reset()
+
+    def _segments(self, after: int) -> Iterator[tuple[Path, int, str]]:
+        head = GENESIS
+        for each in self._sealed:
+            if each.last > after:
+                yield self.folder / f"{each.segment}.ndjson.zst", each.first, head
+            head = each.head
+        if self._active is not None and self._good:
+            yield self._active, self._first, self._before
+
+    def _close(self) -> None:
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+
+    def _reset(self) -> None:
+        self._active, self._good, self._hash = None, 0, hashlib.sha256()
+        self._first, self._before = self.seq + 1, self.head
+
+
+def verify(folder: Path) -> Verdict:
+    """Recompute the whole chain. Reads every byte; changes nothing."""
+    problems: list[str] = []
+    prev, seq, head = GENESIS, 0, GENESIS
+    sealed = _manifest(folder)
+    for each in sealed:
+        path = folder / f"{each.segment}.ndjson.zst"
+        if each.prev != prev:
+            problems.append(f"manifest.ndjson: {each.segment} does not follow the line before it.")
+        if each.first != seq + 1:
+            problems.append(f"{each.segment}: begins at {each.first}, expected {seq + 1}.")
+        found = _recount(path, each.first, head)
+        if found is None:
+            problems.append(f"{path}: missing or unreadable.")
+        elif found != (each.sha256, each.last, each.head):
+            problems.append(f"{path}: was changed after it was sealed.")
+        prev, seq, head = _line_hash(each), each.last, each.head
+    names = {each.segment for each in sealed}
+    for path in sorted(folder.glob("*/*.ndjson")):
+        if str(path.relative_to(folder).with_suffix("")) not in names:
+            found = _recount(path, seq + 1, head)
+            if found is not None:
+                _, seq, head = found
+    return Verdict(tuple(problems), seq, head, len(sealed))
+
+
+def _recount(path: Path, first: int, head: str) -> tuple[str, int, str] | None:
+    """A segment's sha256 over its plain text, its last position and the chain hash there."""
+    digest, last = hashlib.sha256(), first - 1
+    try:
+        with _opened(path) as stream:
+            while chunk := stream.read(2**20):
+                digest.update(chunk)
+        with _opened(path) as stream:
+            for batch in read_batches(stream, first, head):
+                last, head = batch.marker.last, batch.head
+    except (OSError, zstandard.ZstdError):
+        return None
+    return digest.hexdigest(), last, head
+
+
+def _opened(path: Path) -> io.BufferedReader:
+    if path.suffix == ".zst":
+        stream = zstandard.ZstdDecompressor().stream_reader(path.open("rb"), closefd=True)
+        return io.BufferedReader(stream, 2**20)
+    return path.open("rb")
+
+
+def _compress(path: Path, size: int) -> None:
+    """The first `size` bytes of `path` as `path`.zst, whole or not there at all."""
+    target = path.with_name(path.name + ".zst")
+    scratch = target.with_suffix(".tmp")
+    with path.open("rb") as plain, scratch.open("wb") as packed:
+        writer = zstandard.ZstdCompressor(level=3, write_checksum=True).stream_writer(packed)
+        while size and (chunk := plain.read(min(size, 2**20))):
+            writer.write(chunk)
+            size -= len(chunk)
+        writer.flush(zstandard.FLUSH_FRAME)
+        os.fsync(packed.fileno())
+    scratch.rename(target)
+    _sync(path.parent)
+
+
+def _manifest(folder: Path) -> list[Sealed]:
+    path = folder / "manifest.ndjson"
+    if not path.exists():
+        return []
+    whole, _, rest = path.read_bytes().rpartition(b"\n")
+    if rest:  # a power cut in the middle of the last line: its segment is still there in plain
+        _cut(path, len(whole) + 1 if whole else 0)
+    return [msgspec.json.decode(line, type=Sealed) for line in whole.splitlines() if line]
+
+
+def _line_hash(sealed: Sealed) -> str:
+    return hashlib.sha256(msgspec.json.encode(sealed)).hexdigest()
+
+
+def _number(folder: Path) -> int:
+    names = [path.name.partition(".")[0] for path in folder.glob("*/*.ndjson*")]
+    return max((int(name) for name in names if name.isdigit()), default=0)
+
+
+def _cut(path: Path, size: int) -> None:
+    if path.stat().st_size > size:
+        with path.open("r+b") as stream:
+            stream.truncate(size)
+            os.fsync(stream.fileno())
+
+
+def _sync(folder: Path) -> None:
+    """A new name in a folder is durable only when the folder is."""
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
