@@ -1,6 +1,7 @@
 -- title  = "gatewatch native events, one JSON object a line"
 -- format = "ndjson"
 -- paths  = ["/v1/events"]
+-- time   = "ts"
 
 -- The format is described in docs/native.md and in ingest/native.schema.json.
 -- No row: `kind` is not one of those below ("schema"), or `ts` is no time between 2000 and 2100 ("time").
