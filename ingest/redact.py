@@ -1,0 +1,214 @@
+"""Secrets leave a line before anything is stored; all the rest of it stays byte for byte.
+
+A secret becomes [redacted:HHHHHHHHHHHH], 12 hex digits of HMAC-SHA256 over it: equal secrets stay
+comparable, and nobody without the key can guess them back.
+Reads: lines. Writes: the key file, once. Next: ingest/shapes.py, ingest/parse.py.
+"""
+
+import hashlib
+import hmac
+import json
+import os
+import re
+import secrets
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import polars as pl
+
+from ingest import shapes
+from ingest.config import ConfigError
+from ingest.parse import parse
+
+KEY_BYTES = 32
+MAX_PATHS, MAX_PATH = 64, 256  # paths go into a column: a hostile line must not swell it
+MAX_NESTING = 6  # JSON in strings in JSON; below that it is text
+MIN_TEXT = 6  # pwd=ab
+TEXT = "(text)"  # the path of a secret in a line that is no JSON
+
+_TOKEN = re.compile(
+    rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"|[{}\[\],:]|[^\s"{}\[\],:]+', re.DOTALL
+)  # of a line that is known to be JSON
+
+
+class Redacted(NamedTuple):
+    """`paths` name what was replaced, as params.headers.Authorization; () and the same bytes
+    when the line is clean."""
+
+    raw: bytes
+    paths: tuple[str, ...] = ()
+
+
+class Redactor:
+    """Replaces secrets, under one key."""
+
+    def __init__(self, key: bytes) -> None:
+        self._key = key
+
+    def redact(self, lines: Sequence[bytes]) -> list[Redacted]:
+        """Each line, clean. One cheap look at all of them; only suspects are taken apart."""
+        done = [Redacted(line) for line in lines]
+        text = pl.Series(lines, dtype=pl.Binary).cast(pl.String, strict=False)
+        suspect = text.str.contains(shapes.SUSPECT).fill_null(True)  # null: not UTF-8
+        for number in suspect.arg_true().to_list():
+            done[number] = self._line(lines[number])
+        return done
+
+    def _line(self, raw: bytes) -> Redacted:
+        paths: dict[str, None] = {}
+        if parse(raw).doc is not None:
+            clean = _Walk(self._mask, paths, 0).json(raw, "")
+        else:
+            text = raw.decode(errors="surrogateescape")
+            changed = shapes.inside(text, "", self._mask)
+            clean = raw if changed == text else changed.encode(errors="surrogateescape")
+            if clean != raw:
+                paths[TEXT] = None
+        return Redacted(clean, tuple(paths)) if clean != raw else Redacted(raw)
+
+    def _mask(self, secret: str) -> str:
+        digest = hmac.new(self._key, secret.encode(errors="surrogatepass"), hashlib.sha256)
+        return f"[redacted:{digest.hexdigest()[:12]}]"
+
+
+class _Walk:
+    """One line's JSON, token by token: knows under which key each value stands."""
+
+    def __init__(self, mask: shapes.Mask, paths: dict[str, None], nesting: int) -> None:
+        self.mask, self.paths, self.nesting = mask, paths, nesting
+
+    def json(self, raw: bytes, top: str) -> bytes:
+        """The text with secrets replaced in place. `raw` must be JSON; `top` is its own path."""
+        out, end = list[bytes](), 0
+        # One frame per open bracket: the path up to it, the key or index now, secret or not.
+        frames: list[_Frame] = [_Frame(top, None, False)]
+        tokens = list(_TOKEN.finditer(raw))
+        for number, found in enumerate(tokens):
+            token, frame = found[0], frames[-1]
+            if token in b"{[":
+                index = 0 if token == b"[" else None
+                frames.append(_Frame(frame.path(), index, frame.secret()))
+            elif token in b"}]":
+                frames.pop()
+            elif token == b",":
+                frame.next()
+            elif token != b":":
+                is_key = tokens[number + 1 : number + 2] and tokens[number + 1][0] == b":"
+                new = self._key(token, frame) if is_key else self._value(token, frame)
+                if new is not None:
+                    out += [raw[end : found.start()], new]
+                    end = found.end()
+        return b"".join([*out, raw[end:]]) if out else raw
+
+    def _key(self, token: bytes, frame: "_Frame") -> bytes | None:
+        key = _text(token)
+        new = self._inside(key, "", frame.above)
+        frame.key, frame.name = new[:64], shapes.words(new[-128:])
+        return None if new == key else _quote(new)
+
+    def _value(self, token: bytes, frame: "_Frame") -> bytes | None:
+        if token[:1] == b'"':
+            text = _text(token)
+            new = self._string(text, frame)
+            return None if new == text else _quote(new)
+        digits = token.decode(errors="replace")
+        if digits[0] not in "-0123456789" or not self._number(digits, frame):
+            return None
+        return _quote(self._found(frame.path(), self.mask(digits)))
+
+    def _string(self, text: str, frame: "_Frame") -> str:
+        path = frame.path()
+        if frame.secret():
+            new = shapes.whole(text, self.mask)
+        elif text.lstrip()[:1] in ("{", "[") and self.nesting < MAX_NESTING and _is_json(text):
+            walk = _Walk(self.mask, self.paths, self.nesting + 1)
+            raw = text.encode(errors="surrogatepass")
+            return walk.json(raw, path).decode(errors="surrogatepass")
+        else:
+            return self._inside(text, frame.name, path)
+        return new if new == text else self._found(path, new)
+
+    def _inside(self, text: str, name: str, path: str) -> str:
+        new = shapes.inside(text, name, self.mask) if len(text) >= MIN_TEXT else text
+        return new if new == text else self._found(path, new)
+
+    @staticmethod
+    def _number(digits: str, frame: "_Frame") -> bool:
+        if shapes.is_card(frame.name):
+            return digits.isdigit() and 13 <= len(digits) <= 19 and shapes.luhn(digits)
+        return frame.secret() and not shapes.is_count(frame.name)
+
+    def _found(self, path: str, new: str) -> str:
+        if len(self.paths) < MAX_PATHS:
+            self.paths[path[:MAX_PATH]] = None
+        return new
+
+
+class _Frame:
+    """Where in the line: inside which object or array, at which key or index."""
+
+    def __init__(self, above: str, index: int | None, inherited: bool) -> None:
+        self.above, self.index, self.inherited = above, index, inherited
+        self.key, self.name = "", ""  # the key as it stands, and as words
+
+    def next(self) -> None:
+        if self.index is not None:
+            self.index += 1
+
+    def path(self) -> str:
+        here = self.key if self.index is None else str(self.index)
+        joined = f"{self.above}.{here}" if self.above and here else self.above or here
+        return joined[: 4 * MAX_PATH]
+
+    def secret(self) -> bool:
+        return self.inherited or (self.name != "" and shapes.is_secret(self.name))
+
+
+def _text(token: bytes) -> str:
+    return str(json.loads(token.decode(errors="replace"), strict=False))
+
+
+def _quote(text: str) -> bytes:
+    """A JSON string; a lone surrogate stays the escape that it was."""
+    try:
+        return json.dumps(text, ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        return json.dumps(text).encode()
+
+
+def _is_json(text: str) -> bool:
+    raw = text.encode(errors="surrogatepass")
+    return parse(raw if raw.lstrip()[:1] == b"{" else b'{"_":' + raw + b"}").doc is not None
+
+
+def load_key(path: Path) -> bytes:
+    """The key of this installation, made on first use. It lives outside the data folder.
+
+    Raises ConfigError when the file is too short or cannot be read or made.
+    """
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    except FileExistsError:
+        return _read_key(path)
+    except OSError as error:
+        raise ConfigError(f"{path}: the redaction key can't be made: {error.strerror}.") from None
+    key = secrets.token_bytes(KEY_BYTES)
+    with os.fdopen(handle, "wb") as file:
+        file.write(key)
+        file.flush()
+        os.fsync(file.fileno())
+    return key
+
+
+def _read_key(path: Path) -> bytes:
+    try:
+        key = path.read_bytes()
+    except OSError as error:
+        raise ConfigError(f"{path}: the redaction key can't be read: {error.strerror}.") from None
+    if len(key) < KEY_BYTES:
+        raise ConfigError(
+            f"{path}: the redaction key has {len(key)} bytes, {KEY_BYTES} are needed."
+        )
+    return key
