@@ -24,7 +24,7 @@ from ingest.parse import parse
 KEY_BYTES = 32
 MAX_PATHS, MAX_PATH = 64, 256  # paths go into a column: a hostile line must not swell it
 MAX_NESTING = 6  # JSON in strings in JSON; below that it is text
-MIN_TEXT = 6  # pwd=ab
+MIN_TEXT, MIN_KEY = 6, 16  # pwd=ab; the shortest token by its shape
 TEXT = "(text)"  # the path of a secret in a line that is no JSON
 
 _TOKEN = re.compile(
@@ -103,9 +103,12 @@ class _Walk:
 
     def _key(self, token: bytes, frame: "_Frame") -> bytes | None:
         key = _text(token)
-        new = self._inside(key, "", frame.above)
+        new = shapes.inside(key, "", self.mask) if len(key) >= MIN_KEY else key
         frame.key, frame.name = new[:64], shapes.words(new[-128:])
-        return None if new == key else _quote(new)
+        if new == key:
+            return None
+        self._found(frame.above, new)
+        return _quote(new)
 
     def _value(self, token: bytes, frame: "_Frame") -> bytes | None:
         if token[:1] == b'"':
@@ -118,20 +121,15 @@ class _Walk:
         return _quote(self._found(frame.path(), self.mask(digits)))
 
     def _string(self, text: str, frame: "_Frame") -> str:
-        path = frame.path()
         if frame.secret():
             new = shapes.whole(text, self.mask)
         elif text.lstrip()[:1] in ("{", "[") and self.nesting < MAX_NESTING and _is_json(text):
             walk = _Walk(self.mask, self.paths, self.nesting + 1)
             raw = text.encode(errors="surrogatepass")
-            return walk.json(raw, path).decode(errors="surrogatepass")
+            return walk.json(raw, frame.path()).decode(errors="surrogatepass")
         else:
-            return self._inside(text, frame.name, path)
-        return new if new == text else self._found(path, new)
-
-    def _inside(self, text: str, name: str, path: str) -> str:
-        new = shapes.inside(text, name, self.mask) if len(text) >= MIN_TEXT else text
-        return new if new == text else self._found(path, new)
+            new = shapes.inside(text, frame.name, self.mask) if len(text) >= MIN_TEXT else text
+        return new if new == text else self._found(frame.path(), new)
 
     @staticmethod
     def _number(digits: str, frame: "_Frame") -> bool:
@@ -166,6 +164,8 @@ class _Frame:
 
 
 def _text(token: bytes) -> str:
+    if b"\\" not in token:
+        return token[1:-1].decode(errors="replace")
     return str(json.loads(token.decode(errors="replace"), strict=False))
 
 

@@ -5,6 +5,7 @@ Reads: nothing. Writes: nothing. Next: ingest/redact.py.
 
 import re
 from collections.abc import Callable
+from functools import lru_cache
 
 Mask = Callable[[str], str]  # a secret -> what stands in its place
 
@@ -98,11 +99,13 @@ SUSPECT = (
 )
 
 
+@lru_cache(maxsize=4096)
 def words(key: str) -> str:
     """A key as words with underscores: X-Api-Key and xApiKey are both X_Api_Key."""
     return re.sub(r"[^A-Za-z0-9]+", "_", _HUMP.sub("_", key)).strip("_")
 
 
+@lru_cache(maxsize=4096)
 def is_secret(name: str) -> bool:
     """Whether a key's last words (from words()) name a secret: access_token, not token_count."""
     return _SECRET_KEY.search(name) is not None
