@@ -32,6 +32,7 @@ class Found:
     harm: float  # upper bound of the share of good runs that it stops
     replaces: tuple[str, ...]  # rules in force that it makes superfluous
     beside: tuple[tuple[str, str, int], ...]  # rule, state, incidents that both stop in time
+    open: bool = False  # proposed already, and waiting for an answer
     marginal: int = 0  # incidents that neither a rule in force nor a better proposal stops
     value: float = 0.0
 
@@ -54,6 +55,7 @@ def found_in(
         plain=bounds.lower(runs.k, runs.n),
         clustered=clustered,
         effect=effect,
+        open=any(each.state == "open" and each.file.normal == normal for each in existing),
         harm=bounds.upper(runs.g, good) if good else 1.0,
         replaces=tuple(
             each.file.rule.id
@@ -82,7 +84,7 @@ def choose(
                 scored.append(valued)
             else:
                 left.append((each.hypothesis, valued))
-        if len(chosen) == settings.max_new_per_week:
+        if sum(not each.open for each in chosen) == settings.max_new_per_week:
             why = No("cap", f"{settings.max_new_per_week} new proposals a week are enough")
             return chosen, left + [(each.hypothesis, why) for each in scored]
         scored.sort(key=_best)

@@ -98,7 +98,8 @@ def _standing(
             no.append((narrow, verdict))
             continue
         normal = {"then": then_of(narrow.body), "when": when_of(narrow, domains)}
-        if (other := covering(existing, normal)) is not None:
+        others = [one for one in existing if (one.state, one.file.normal) != ("open", normal)]
+        if (other := covering(others, normal)) is not None:
             why = f"covered by {other.file.rule.id}, which is {other.state}"
             no.append((narrow, No("covered", why)))
             continue

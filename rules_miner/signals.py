@@ -18,6 +18,7 @@ Prefix = Sequence[Event]
 Holds = Callable[[Prefix, Call], bool]
 Enter = Callable[[Holds], Holds]
 
+WORD = re.compile(r"[\w.@-]{3,}")
 NOTHING: tuple[Any, ...] = ("", [], {})
 NOTHING_SAID = re.compile(
     r"\s*(no|0) (results?|match(es)?|records?|rows?|entries|hits)( found)?\W*"
@@ -83,7 +84,7 @@ def observed(prefix: Prefix, call: Call, audit: bool = False) -> frozenset[str]:
     says="What this call is about was looked up and not found.",
 )
 def missing_target(prefix: Prefix, call: Call) -> bool:
-    about = call.asked | _words(_last_user(prefix))
+    about = call.asked | set(WORD.findall(_last_user(prefix) or ""))
     missing: list[frozenset[str]] = []
     for event in prefix:
         if event.kind != "tool_executed" or event.op == "commit":
@@ -251,10 +252,6 @@ def _last_result(prefix: Prefix, kind: str = "") -> Event | None:
 def _last_user(prefix: Prefix) -> str | None:
     said = (each.text for each in reversed(prefix) if each.role == "user" and each.text)
     return next(said, None)
-
-
-def _words(text: str | None) -> set[str]:
-    return set(re.findall(r"[\w.@-]{3,}", text or ""))
 
 
 def _failed(event: Event) -> bool:

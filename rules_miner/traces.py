@@ -10,7 +10,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
 from hashlib import sha256
-from typing import Any, Protocol
+from typing import Any
+
+from ingest.store import Reader
 
 PAGE = 5_000  # runs held at once: what a page of the event table may cost in memory
 DOMAIN = re.compile(r"[a-z0-9][a-z0-9_-]{0,47}")
@@ -49,12 +51,6 @@ LABELS = """
     WHERE $until::TIMESTAMPTZ IS NULL OR labelled_at < $until::TIMESTAMPTZ
     ORDER BY labelled_at DESC, label DESC, incident_id
 """
-
-
-class Reader(Protocol):
-    """Whatever answers a SELECT: the store, or the service over HTTP."""
-
-    def rows(self, sql: str, **params: Any) -> list[dict[str, Any]]: ...
 
 
 @dataclass(frozen=True)
