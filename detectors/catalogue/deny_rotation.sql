@@ -1,0 +1,68 @@
+-- title     = "{subject}: {denials} denials in {within}, over {tools}"
+-- title_zh  = "{subject}：{within}内被拒 {denials} 次，涉及 {tools}"
+-- severity  = "high"
+-- why       = "One task collects denials across tools or child agents. Each of them stays under the limit for one tool, but together they look for a way round the same no."
+-- respond   = "Open the root trace and compare the targets of the denied calls. If they aim at the same thing, pause the task, its child agents included. If each denial is a separate honest mistake, fix the agent's tool list."
+-- quiet     = "A task that explores many tools it was never granted, for instance right after its tool list was cut. Denials further apart than `within`. Told by deny_retry when one tool alone explains it."
+-- lookback  = "1 hour"
+-- gap       = "10 minutes"
+-- needs     = ["decision", "trace_id"]
+-- inhibited_by = ["deny_retry"]
+-- [params]  # a denial's root is looked for in the calls of the `lookback - within` before it
+-- denials   = { type = "integer", default = 5, min = 2 }
+-- within    = { type = "interval", default = "10 minutes", min = "1 second", max = "10 minutes" }
+
+WITH RECURSIVE denials AS (
+    SELECT coalesce(tenant, '') AS tenant, call_key, ts, trace_id, parent_trace_id, agent, tool,
+           coalesce('session ' || session, 'agent ' || agent, 'source ' || source) AS otherwise,
+           coalesce(decided_by, event_ids[1]) AS event_id
+    FROM calls
+    WHERE ts >= $since - $within AND ts < $until
+      AND decision = 'deny' AND coalesce(reason_code, '') NOT IN ('expired', 'cancelled')
+),
+links AS (  -- what the calls say about where their trace hangs; of one instant, one parent
+    SELECT coalesce(tenant, '') AS tenant, trace_id, ts, min(parent_trace_id) AS parent
+    FROM calls
+    WHERE ts >= $since - $lookback AND ts < $until
+      AND trace_id IS NOT NULL AND parent_trace_id IS NOT NULL AND trace_id <> parent_trace_id
+    GROUP BY ALL
+),
+climb AS (  -- from trace to parent, by the newest link known at the time of the denial
+    SELECT tenant, call_key, ts, trace_id AS root, [trace_id] AS path
+    FROM denials
+    WHERE trace_id IS NOT NULL
+    UNION ALL
+    SELECT c.tenant, c.call_key, c.ts, l.parent, list_append(c.path, l.parent)
+    FROM climb c
+    ASOF JOIN links l ON c.tenant = l.tenant AND c.root = l.trace_id AND c.ts >= l.ts
+    WHERE l.ts >= c.ts - ($lookback - $within)
+      AND len(c.path) < 16 AND NOT list_contains(c.path, l.parent)
+),
+rooted AS (
+    SELECT d.*, coalesce(r.root, d.otherwise) AS root
+    FROM denials d
+    LEFT JOIN (SELECT tenant, call_key, ts, arg_max(root, len(path)) AS root FROM climb GROUP BY ALL) r
+        USING (tenant, call_key, ts)
+),
+counted AS (
+    SELECT *,
+           count(*) OVER behind AS denials, min(ts) OVER behind AS first_ts,
+           list({'ts': ts, 'event_id': event_id, 'tool': tool, 'agent': agent})
+               OVER (PARTITION BY tenant, root ORDER BY ts, call_key
+                     ROWS BETWEEN 19 PRECEDING AND CURRENT ROW) AS near
+    FROM rooted
+    WINDOW behind AS (PARTITION BY tenant, root ORDER BY ts RANGE BETWEEN $within PRECEDING AND CURRENT ROW)
+    -- denials of one instant are one row, the last of them
+    QUALIFY row_number() OVER (PARTITION BY tenant, root, ts ORDER BY call_key DESC) = 1
+),
+fired AS (
+    SELECT * REPLACE (list_filter(near, lambda x: x.ts >= first_ts) AS near)
+    FROM counted
+    WHERE denials >= $denials AND ts >= $since
+)
+SELECT root AS subject, tenant, first_ts AS started_at, ts AS ended_at,
+       list_sort(list_distinct(list_transform(near, lambda x: x.event_id))) AS event_ids,
+       denials,
+       list_sort(list_distinct(list_filter(list_transform(near, lambda x: x.tool), lambda x: x IS NOT NULL))) AS tools,
+       list_sort(list_distinct(list_filter(list_transform(near, lambda x: x.agent), lambda x: x IS NOT NULL))) AS agents
+FROM fired

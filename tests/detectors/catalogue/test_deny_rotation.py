@@ -1,0 +1,123 @@
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.kit import Event, allowed, case, denied, events, expected, judge, united
+
+GAP = timedelta(minutes=10)
+
+
+def rotated(*clock: str, **columns: Any) -> list[Event]:
+    """One denial each, of another tool each time."""
+    return [
+        event
+        for i, at in enumerate(clock)
+        for event in denied(at, **{"tool": f"tool-{i}", **columns})
+    ]
+
+
+def test_five_denials_of_one_trace_fire_whatever_the_tool_and_four_are_quiet() -> None:
+    [found] = judge("deny_rotation", rotated("09:00", "09:01", "09:02", "09:03", "09:04"))
+
+    assert (found["subject"], found["denials"]) == ("t-1", 5)
+    assert found["tools"] == [f"tool-{i}" for i in range(5)]
+    assert judge("deny_rotation", rotated("09:00", "09:01", "09:02", "09:03")) == []
+
+
+def test_exactly_within_fires_and_a_second_more_is_quiet() -> None:
+    assert judge("deny_rotation", rotated("09:00", "09:01", "09:02", "09:03", "09:10"))
+    assert judge("deny_rotation", rotated("09:00", "09:01", "09:02", "09:03", "09:10:01")) == []
+
+
+def test_an_allowed_call_in_between_does_not_hide_it_so_it_fires() -> None:
+    run = rotated("09:00", "09:01", "09:02", "09:03", "09:04")
+
+    assert judge("deny_rotation", run + allowed("09:02", "09:03"))
+
+
+def test_unanswered_approvals_are_quiet() -> None:
+    run = rotated("09:00", "09:01", "09:02", "09:03", "09:04", reason_code="expired")
+
+    assert judge("deny_rotation", run) == []
+
+
+def test_two_traces_and_two_tenants_do_not_add_up_so_they_are_quiet() -> None:
+    half = rotated("09:00", "09:01", "09:02")
+
+    assert judge("deny_rotation", half + rotated("09:00", "09:01", trace_id="t-2")) == []
+    assert judge("deny_rotation", half + rotated("09:00", "09:01", tenant="acme")) == []
+
+
+def test_the_root_is_found_over_several_hops_so_it_fires_there() -> None:
+    chain = [
+        *events("tool_proposed", "08:30", trace_id="t-1", parent_trace_id="t-0"),
+        *events("tool_proposed", "08:40", trace_id="t-2", parent_trace_id="t-1"),
+    ]
+    run = rotated("09:00", "09:01", trace_id="t-2") + rotated("09:02", "09:03", trace_id="t-1")
+
+    [found] = judge("deny_rotation", chain + run + rotated("09:04", trace_id="t-0"))
+
+    assert (found["subject"], found["denials"]) == ("t-0", 5)
+
+
+def test_a_link_counts_for_fifty_minutes_and_not_a_second_more() -> None:
+    run = rotated("09:00", "09:00:01", "09:00:02", "09:00:03", "09:00:04", trace_id="t-2")
+    known = events("tool_proposed", "08:10:04", trace_id="t-2", parent_trace_id="t-1")
+    old = events("tool_proposed", "08:09:59", trace_id="t-2", parent_trace_id="t-1")
+
+    assert judge("deny_rotation", run + known, denials=2)[-1]["subject"] == "t-1"
+    assert {row["subject"] for row in judge("deny_rotation", run + old)} == {"t-2"}
+
+
+def test_a_later_link_does_not_change_what_was_known_at_the_time() -> None:
+    run = rotated("09:00", "09:01", "09:02", "09:03", "09:04", trace_id="t-2")
+    late = events("tool_proposed", "09:30", trace_id="t-2", parent_trace_id="t-1")
+
+    assert [row["subject"] for row in judge("deny_rotation", run + late)] == ["t-2"]
+
+
+def test_a_circle_of_traces_fires_and_comes_to_an_end() -> None:
+    circle = rotated("09:00", "09:01", "09:02", "09:03", "09:04", parent_trace_id="t-2")
+    back = events("tool_proposed", "08:50", trace_id="t-2", parent_trace_id="t-1")
+
+    assert [row["subject"] for row in judge("deny_rotation", circle + back)] == ["t-2"]
+
+
+@pytest.mark.parametrize(
+    ("columns", "subject"),
+    [
+        ({"session": "s-1"}, "session s-1"),
+        ({}, "agent a1"),
+        ({"agent": None}, "source gate"),
+    ],
+)
+def test_denials_without_a_trace_fire_for_what_is_known(
+    columns: dict[str, Any], subject: str
+) -> None:
+    run = rotated("09:00", "09:01", "09:02", "09:03", "09:04", **{"trace_id": None, **columns})
+
+    assert [row["subject"] for row in judge("deny_rotation", run)] == [subject]
+
+
+def test_one_tool_in_turn_with_others_fires_with_all_as_evidence_b064(tmp_path: Path) -> None:
+    rows = case("deny_rotation", tmp_path, "B064", denials=5, within="300 seconds")
+
+    [(subject, _, _)] = united(rows, GAP)
+    assert subject == "t-1"
+    assert len(rows[-1]["event_ids"]) == expected("B064")["evidence"]
+
+
+def test_denials_spread_over_child_agents_fire_on_the_root_b068(tmp_path: Path) -> None:
+    rows = case("deny_rotation", tmp_path, "B068", denials=5, within="300 seconds")
+
+    [(subject, _, _)] = united(rows, GAP)
+    assert (subject, rows[-1]["denials"]) == (expected("B068")["root"], 6)
+    assert rows[-1]["agents"] == ["agent-a/sub0", "agent-a/sub1", "agent-a/sub2"]
+
+
+def test_denials_of_three_hosts_with_other_clocks_do_not_add_up_b063(tmp_path: Path) -> None:
+    rows = case("deny_rotation", tmp_path, "B063")
+
+    assert all(len(row["agents"]) == 1 for row in rows)
