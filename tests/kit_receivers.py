@@ -2,6 +2,7 @@
 
 import tomllib
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -9,6 +10,7 @@ import httpx
 from detectors import delivery, receivers
 from ingest.config import Secret, convert
 
+ROOT = Path(__file__).parents[1]
 NOW = datetime(2026, 3, 10, 9, 30, tzinfo=UTC)
 MESSAGE = receivers.Message(
     kind="open",

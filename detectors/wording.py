@@ -1,0 +1,211 @@
+"""Word an alert for people: what happened, the counts, the calls with their parameters laid flat.
+
+Reads: alerts, events. Writes: nothing. Next: detectors/outbox.py.
+"""
+
+import json
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any, Protocol
+
+from detectors.receivers import Kind, Language, Message
+from detectors.shorten import cut, squeeze, visible
+
+Rows = Callable[..., list[dict[str, Any]]]  # (sql, **params): a store's or a client's `rows`
+EVENTS = """
+    SELECT event_id, ts, kind, agent, tool, op, host, params, decision, status, error, rule_ids,
+           reason, trace_id, parent_trace_id, approver, config_object, config_before,
+           config_after, redacted, source, ledger_seq
+    FROM events
+    WHERE ts BETWEEN $low::TIMESTAMPTZ AND $high::TIMESTAMPTZ AND list_contains($ids, event_id)
+    ORDER BY ts DESC, ledger_seq DESC
+"""
+AROUND = timedelta(days=1)  # a call's events may lie beside the calls' own times, not further
+PARAMS, VALUE, LINE = 12, 80, 500  # parameters of a line; code points of a value, and of a line
+NAMES: dict[Language, dict[str, str]] = {
+    "en": {"chain": "chain id", "since": "since", "until": "until", "source": "source"},
+    "zh": {
+        "agent": "智能体",
+        "operation": "操作",
+        "chain": "调用链",
+        "since": "开始",
+        "until": "最近",
+        "source": "来源",
+        "tool": "工具",
+        "host": "主机",
+        "denials": "拒绝次数",
+        "tools": "工具数",
+        "count": "次数",
+        "calls": "调用次数",
+        "changes": "变更次数",
+        "baseline": "基线",
+        "threshold": "阈值",
+        "ratio": "倍数",
+        "window": "窗口",
+        "pending": "待审批",
+        "rows": "触发次数",
+    },
+}
+
+
+class Header(Protocol):
+    """What a detector says of itself to people."""
+
+    @property
+    def why(self) -> str: ...
+    @property
+    def respond(self) -> str: ...
+    @property
+    def quiet(self) -> str: ...
+
+
+class Worded(Protocol):
+    """A detector, as far as wording needs one."""
+
+    @property
+    def header(self) -> Header: ...
+
+
+def evidence(rows: Rows, alert: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The events an alert rests on, the newest first."""
+    low, high = alert["started_at"] - AROUND, alert["ended_at"] + AROUND
+    return rows(EVENTS, ids=list(alert["event_ids"]), low=low, high=high)
+
+
+def message(
+    alert: Mapping[str, Any],
+    events: Sequence[Mapping[str, Any]],
+    respond: str,
+    kind: Kind,
+    delivery: str,
+    language: Language,
+    public_url: str,
+    now: datetime,
+) -> Message:
+    """One telling of an alert (a row of `alerts`) with its `events`, newest first."""
+    title = alert["title_zh"] if language == "zh" else alert["title"]
+    return Message(
+        kind=kind,
+        alert=alert["alert_id"],
+        delivery=delivery,
+        at=moment(now),
+        detector=alert["detector"],
+        severity=alert["severity"],
+        subject=cut(visible(alert["subject"]), 200),
+        title=cut(visible(title), 200),
+        facts=tuple(facts(alert, events, language)),
+        evidence=tuple(line(event) for event in events),
+        respond=respond,
+        link=f"{public_url.rstrip('/')}/?alert={alert['alert_id']}",
+        language=language,
+    )
+
+
+def facts(
+    alert: Mapping[str, Any], events: Sequence[Mapping[str, Any]], language: Language
+) -> Iterator[tuple[str, str]]:
+    """Name and value: counts first, then who did what in which chain, when, and the rest."""
+    names = NAMES[language]
+    found = {name: value for name, value in as_dict(alert["facts"]).items() if value is not None}
+    numbers = [name for name, value in found.items() if isinstance(value, int | float)]
+    shown: dict[str, str] = {name: spelled(found[name]) for name in numbers}
+    if alert.get("rows", 1) > 1:
+        shown.setdefault("rows", str(alert["rows"]))
+    for name, column in (("agent", "agent"), ("operation", "tool"), ("chain", "trace_id")):
+        values = dict.fromkeys(str(event[column]) for event in events if event[column])
+        if values:
+            more = f" (+{len(values) - 3})" if len(values) > 3 else ""
+            shown[name] = ", ".join([*values][:3]) + more
+    shown["since"], shown["until"] = moment(alert["started_at"]), moment(alert["ended_at"])
+    repeated = {shown.get("agent"), shown.get("operation")}
+    for name, value in found.items():
+        if name not in shown and spelled(value) not in repeated:
+            shown[name] = spelled(value)
+    for name, value in shown.items():
+        label = names.get(name, name.replace("_", " "))
+        yield cut(visible(label), 40), squeeze(visible(value), 160)
+
+
+def line(event: Mapping[str, Any]) -> str:
+    """One event on one line: time, agent, tool, parameters, decision, rules, reason."""
+    at = event["ts"]
+    when = f"{at.astimezone(UTC):%m-%d %H:%M:%S}Z" if isinstance(at, datetime) else "(no time)"
+    said = [when, *(visible(str(event[key])) for key in ("agent", "tool") if event[key])]
+    if not event["tool"]:
+        said.append(event["kind"])
+    if event["config_object"]:
+        before, after = (squeeze(visible(_text(event[key])), VALUE) for key in
+                         ("config_before", "config_after"))  # fmt: skip
+        said.append(f"{squeeze(visible(event['config_object']), VALUE)}: {before} -> {after}")
+    if event["host"]:
+        said.append(f"host={squeeze(visible(event['host']), VALUE)}")
+    said.append(params(event["params"]))
+    verdict = event["decision"] or event["status"]
+    if verdict:
+        said.append(f"-> {verdict}")
+    if event["rule_ids"]:
+        said.append(f"[{visible(', '.join(event['rule_ids']))}]")
+    if event["reason"] or event["error"]:
+        said.append(squeeze(visible(event["reason"] or event["error"]), 160))
+    return cut(" ".join(word for word in said if word), LINE)
+
+
+def params(value: object) -> str:
+    """Parameters laid flat, `path=value`, each value short enough to be read."""
+    found: object = value
+    if isinstance(value, str):
+        try:
+            found = json.loads(value)
+        except ValueError:
+            return squeeze(visible(value), VALUE)
+    if found is None or found == {}:
+        return ""
+    pairs = list(flat(found))
+    shown = [f"{squeeze(visible(path), 40)}={_value(leaf)}" for path, leaf in pairs[:PARAMS]]
+    if len(pairs) > PARAMS:
+        shown.append(f"(+{len(pairs) - PARAMS} more)")
+    return " ".join(shown)
+
+
+def flat(value: object, path: str = "") -> Iterator[tuple[str, object]]:
+    """Every leaf of a JSON value with the path that leads to it: `a.b[0]`."""
+    if isinstance(value, dict) and value:
+        for key, inner in value.items():
+            yield from flat(inner, f"{path}.{key}" if path else str(key))
+    elif isinstance(value, list) and value:
+        for place, inner in enumerate(value):
+            yield from flat(inner, f"{path}[{place}]")
+    else:
+        yield path or "value", value
+
+
+def as_dict(value: object) -> dict[str, Any]:
+    """A JSON object as it comes out of a store (text) or out of a client (text or object)."""
+    found = json.loads(value) if isinstance(value, str) else value
+    return found if isinstance(found, dict) else {}
+
+
+def spelled(value: object) -> str:
+    """A fact as people write it: 3, 4.5, a, b."""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, float) and math.isfinite(value):
+        return f"{value:.3f}".rstrip("0").rstrip(".") if abs(value) < 1e6 else f"{value:.4g}"
+    if isinstance(value, list):
+        return ", ".join(map(spelled, value))
+    return _text(value)
+
+
+def moment(at: datetime) -> str:
+    """RFC 3339 in UTC, to the second."""
+    return f"{at.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}"
+
+
+def _value(value: object) -> str:
+    text = squeeze(visible(_text(value)), VALUE)
+    return f'"{text}"' if isinstance(value, str) and (not text or " " in text) else text
+
+
+def _text(value: object) -> str:
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
