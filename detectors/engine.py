@@ -19,7 +19,7 @@ import duckdb
 from detectors import alerts, detector
 from detectors.detector import Detector
 from detectors.ranges import INSTANT, Range, minus, slices, split, union
-from detectors.stretch import Stretch, kept, replace, stretch
+from detectors.stretch import Stretch, replace, stretch
 from ingest.store import Db, Store, fetch, one
 
 SLICE = timedelta(days=31)  # one query looks at this much: bounds memory, not correctness
@@ -96,8 +96,8 @@ def due(db: Db, each: Detector, now: datetime) -> list[Range]:
                          " AND status = 'due'", id=each.id)  # fmt: skip
         found += [(row["since"], row["until"]) for row in rows]
     if each.header.clock:  # absence shows by time passing, with no event at all
-        until = one(db, "SELECT max(until) FROM judgements WHERE detector = ? AND status = 'judged'",
-                    [each.id])  # fmt: skip
+        sql = "SELECT max(until) FROM judgements WHERE detector = ? AND status = 'judged'"
+        until = one(db, sql, [each.id])
         found.append((until or now - each.lookback, now))
     return union(found, NEAR)
 
@@ -127,12 +127,13 @@ def _remember(
     db: Db, each: Detector, ready: list[Range], later: list[Range], now: datetime
 ) -> None:
     """The new coverage of one detector: judged ranges united, and what stays due."""
-    old = fetch(db, "SELECT since, until FROM judgements WHERE detector = $id AND status = 'judged'",
-                id=each.id)  # fmt: skip
+    sql = "SELECT since, until FROM judgements WHERE detector = $id AND status = 'judged'"
+    old = fetch(db, sql, id=each.id)
     # sparse history would leave a row an hour: quiet hours in between count as judged
     judged = minus(union([(row["since"], row["until"]) for row in old] + ready,
                          timedelta(days=1)), later)  # fmt: skip
     db.execute("DELETE FROM judgements WHERE detector = ?", [each.id])
+    rows: list[tuple[object, ...]]
     rows = [(each.id, *part, "judged", None, now) for part in judged]
     rows += [(each.id, *part, "due", "its time has not come", None) for part in later]
     if rows:
@@ -175,6 +176,3 @@ class _Interrupted:
 
     def __exit__(self, *raised: object) -> None:
         self._timer.cancel()
-
-
-__all__ = ["Engine", "Tick", "backtest", "due", "history", "kept"]

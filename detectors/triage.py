@@ -62,7 +62,7 @@ def silence(
 def label(
     store: Store, lander: Lander, rows: list[dict[str, Any]], actor: str, now: datetime
 ) -> int:
-    """Import labels of runs: `{"trace_id", "label": misaction|good, "family"?, "committed_at"?}`."""
+    """Import labels of runs: `{"trace_id", "label": misaction|good, "committed_at"?, ...}`."""
     lander.record("label", actor, f"{len(rows)} runs", {"rows": rows}, now)
     with store.writing() as db:
         catch_up(db)
@@ -76,7 +76,9 @@ def _act(
     found = store.rows("SELECT * FROM alerts WHERE alert_id = $id", id=alert_id)
     if not found:
         known = [row["alert_id"] for row in store.rows("SELECT alert_id FROM alerts LIMIT 10000")]
-        raise ConfigError(f"no alert {alert_id!r}.{nearest(alert_id, known[-10:]) if known else ''}")
+        raise ConfigError(
+            f"no alert {alert_id!r}.{nearest(alert_id, known[-10:]) if known else ''}"
+        )
     lander.record(action, actor, alert_id, detail | {"alert": passport(found[0])}, now)
     with store.writing() as db:
         catch_up(db)
@@ -94,9 +96,12 @@ def seed(db: Db) -> None:
         if alert:
             newest[alert["alert_id"]] = alert
     for alert in newest.values():
-        blank = {"status": "withdrawn", "rows": 0, "title": "", "title_zh": "",
-                 "facts": "{}", "event_ids": []}  # fmt: skip
-        values = {name: alert[name] for name in PASSPORT} | blank
+        blank: dict[str, Any] = {
+            "status": "withdrawn", "rows": 0, "title": "", "title_zh": "", "facts": "{}",
+            "event_ids": [], "severity": alert.get("told_severity") or "low",
+            "tellings": 0, "closed_told": False, "backfill": False,
+        }  # fmt: skip
+        values = blank | {name: alert[name] for name in PASSPORT if name in alert}
         names, places = ", ".join(values), ", ".join(f"${name}" for name in values)
         db.execute(
             f"INSERT INTO alerts ({names}) SELECT {places} WHERE NOT EXISTS"
@@ -173,11 +178,22 @@ def _incident(
 
 def _delivered(db: Db, row: dict[str, Any], detail: dict[str, Any]) -> None:
     """After a rebuild: the message went out then, it is not owed now."""
-    alert = detail["alert"]
+    alert = detail.get("alert")
+    if not alert:
+        return
     db.execute(
         "INSERT INTO deliveries SELECT ?, ?, ?, ?, ?, ?, '{}', ?, ?, ?, ?, ? WHERE NOT EXISTS"
         " (SELECT 1 FROM deliveries WHERE delivery_id = ?)",
-        [row["subject"], detail["receiver"], alert["alert_id"], detail["kind"], alert["severity"],
-         row["ts"], detail["state"], detail.get("attempts", 1), row["ts"], row["ts"],
-         detail.get("reason"), row["subject"]],
+        [row["subject"], detail["receiver"], alert["alert_id"], detail["kind"],
+         alert["told_severity"], detail["created_at"], detail["state"], detail["attempts"],
+         row["ts"], row["ts"], detail.get("error"), row["subject"]],
+    )  # fmt: skip
+    over = detail["kind"] in ("resolved", "withdrawn")
+    db.execute(
+        "UPDATE alerts SET tellings = tellings + 1, closed_told = closed_told OR $over,"
+        " told_at = CASE WHEN $over THEN told_at ELSE $at::TIMESTAMPTZ END, told_severity = $as"
+        " WHERE alert_id = $id AND (told_at IS NULL OR told_at < $at::TIMESTAMPTZ)"
+        " AND NOT (closed_told AND $over)",
+        {"id": alert["alert_id"], "over": over, "at": detail["created_at"],
+         "as": alert["told_severity"]},
     )  # fmt: skip

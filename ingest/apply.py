@@ -9,26 +9,20 @@ Next: detectors/engine.py.
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any
 
 import duckdb
 import msgspec
 import pyarrow as pa
 
-from ingest import calls
+from ingest import calls, identity, quarantine
 from ingest.adapter import Adapter
-from ingest.batch import Oversized
 from ingest.hosts import canonical_host
 from ingest.parse import Parsed
 from ingest.segment import Batched
 from ingest.store import Db, fetch, one
 
-SHOWN = 1024  # characters of a quarantined line in the table; the ledger has the whole
 JOINED_GAP = timedelta(minutes=10)  # touched times closer than this are one stretch to judge
-RANGES = 16  # stretches of stored events that one batch is compared with at most
 BACKFILL = timedelta(hours=1)  # older than this at arrival: history, not live traffic
-KEY_LIFE = timedelta(hours=24)
-
 FRESH = """
     CREATE OR REPLACE TEMP TABLE fresh AS
     SELECT * FROM ({adapter}) UNION ALL BY NAME SELECT * FROM (SELECT * FROM events LIMIT 0)
@@ -48,19 +42,14 @@ ENRICHED = """
     )
     SELECT f.* REPLACE (
         $at::TIMESTAMPTZ AS ingested_at,
-        coalesce(CASE WHEN f.op_basis = 'declared' THEN f.op END, t.declared, f.op, t.guessed) AS op,
+        coalesce(CASE WHEN f.op_basis = 'declared' THEN f.op END, t.declared, f.op, t.guessed)
+            AS op,
         CASE WHEN f.op_basis = 'declared' THEN f.op_basis WHEN t.declared IS NOT NULL THEN 'policy'
              WHEN coalesce(f.op, t.guessed) IS NOT NULL THEN 'inferred' END AS op_basis,
         coalesce(f.params_digest, CASE WHEN f.params IS NOT NULL
                  THEN left(sha256(f.params::VARCHAR), 32) END) AS params_digest
     )
     FROM fresh f LEFT JOIN tools t USING (tool)
-"""
-NEW = """
-    CREATE OR REPLACE TEMP TABLE new AS
-    SELECT * FROM enriched f
-    WHERE NOT EXISTS (SELECT 1 FROM known k WHERE k.event_id = f.event_id)
-    QUALIFY row_number() OVER (PARTITION BY event_id ORDER BY ledger_seq) = 1
 """
 COUNTS = """
     INSERT INTO minute_counts
@@ -109,11 +98,11 @@ def apply(db: Db, batch: Batched, parsed: Sequence[Parsed], adapter: Adapter) ->
     db.execute(ENRICHED, {"at": at})
     _mark(db, batch, parsed)
     _canonical_hosts(db)
-    conflicts = _deduplicate(db, at)
+    conflicts = identity.deduplicate(db, at)
     db.execute("INSERT INTO events BY NAME SELECT * FROM new")
     touched = calls.join(db)
     db.execute(COUNTS)
-    quarantined = _quarantine(db, batch, parsed, adapter, failed)
+    quarantined = quarantine.keep(db, batch, parsed, adapter, failed)
     events = int(one(db, "SELECT count(*) FROM new"))
     found = int(one(db, "SELECT count(*) FROM enriched"))
     landed = Landed(len(batch.entries), events, found - events, quarantined, conflicts)
@@ -153,7 +142,8 @@ def _adapt(db: Db, adapter: Adapter) -> dict[int, str]:
 
 def _only(db: Db, seqs: Sequence[int]) -> None:
     db.execute(
-        "CREATE OR REPLACE TEMP TABLE lines AS FROM every_line WHERE list_contains($seqs, ledger_seq)",
+        "CREATE OR REPLACE TEMP TABLE lines AS"
+        " FROM every_line WHERE list_contains($seqs, ledger_seq)",
         {"seqs": list(seqs)},
     )
 
@@ -168,8 +158,8 @@ def _mark(db: Db, batch: Batched, parsed: Sequence[Parsed]) -> None:
             db.execute(
                 """
                 UPDATE enriched SET
-                    signals = CASE WHEN len($marks) > 0
-                        THEN list_sort(list_distinct(coalesce(signals, []) || $marks)) ELSE signals END,
+                    signals = CASE WHEN len($marks) > 0 THEN
+                        list_sort(list_distinct(coalesce(signals, []) || $marks)) ELSE signals END,
                     decision = CASE WHEN list_contains($marks, 'duplicate_key')
                         AND decision = 'allow' THEN NULL ELSE decision END,
                     redacted = CASE WHEN len($paths) > 0 THEN $paths END
@@ -199,97 +189,11 @@ def _canonical_hosts(db: Db) -> None:
         db.unregister("spelling")
 
 
-def _deduplicate(db: Db, at: datetime) -> int:
-    """Leave in `new` what was not there before; return how many ids came with other content.
-
-    Equal events have equal times, so only stored events of the batch's own hours are looked at.
-    Events that took their time from their arrival are looked for in the day before it.
-    """
-    hours = db.execute(
-        "SELECT date_trunc('hour', ts) AS h, min(ts), max(ts) FROM enriched"
-        " WHERE coalesce(ts_quality, 'source') <> 'receiver' GROUP BY h ORDER BY h"
-    ).fetchall()
-    ranges = merged([(low, high) for _, low, high in hours], timedelta(hours=1))
-    if one(db, "SELECT count(*) FROM enriched WHERE ts_quality = 'receiver'"):
-        ranges = merged([*ranges, (at - KEY_LIFE, at)], timedelta(0))
-    while len(ranges) > RANGES:
-        gaps = [ranges[i + 1][0] - ranges[i][1] for i in range(len(ranges) - 1)]
-        ranges = merged(ranges, min(gaps))
-    where = " OR ".join("ts BETWEEN ? AND ?" for _ in ranges) or "false"
-    db.execute(
-        "CREATE OR REPLACE TEMP TABLE known AS SELECT event_id, source, native_id FROM events"
-        f" WHERE ({where}) AND (event_id IN (SELECT event_id FROM enriched)"
-        " OR native_id IN (SELECT native_id FROM enriched))",
-        [moment for each in ranges for moment in each],
-    )
-    db.execute(NEW)
-    return int(
-        one(
-            db,
-            """
-            SELECT count(*) FROM (
-                SELECT source, native_id FROM (
-                    SELECT source, native_id, event_id FROM new WHERE native_id IS NOT NULL
-                    UNION ALL SELECT k.source, k.native_id, k.event_id FROM known k
-                    SEMI JOIN new n ON n.source = k.source AND n.native_id = k.native_id)
-                GROUP BY ALL HAVING count(DISTINCT event_id) > 1)
-            """,
-        )
-    )
-
-
-def merged(
-    ranges: Sequence[tuple[datetime, datetime]], gap: timedelta
-) -> list[tuple[datetime, datetime]]:
-    """Ranges (first, last), sorted, those no further apart than `gap` made one."""
-    done: list[tuple[datetime, datetime]] = []
-    for low, high in sorted(ranges):
-        if done and low - done[-1][1] <= gap:
-            done[-1] = (done[-1][0], max(done[-1][1], high))
-        else:
-            done.append((low, high))
-    return done
-
-
-def _quarantine(
-    db: Db, batch: Batched, parsed: Sequence[Parsed], adapter: Adapter, failed: dict[int, str]
-) -> int:
-    """Keep every line that gave no event, with the reason. Returns how many."""
-    silent = "SELECT ledger_seq FROM {} WHERE ledger_seq NOT IN (SELECT ledger_seq FROM enriched)"
-    mute = {row[0] for row in db.execute(silent.format("lines")).fetchall()} | failed.keys()
-    rows: list[tuple[Any, ...]] = []
-    for number, (entry, each) in enumerate(zip(batch.entries, parsed, strict=True)):
-        seq = batch.first + number
-        if each.doc is not None and seq not in mute:
-            continue
-        reason, detail = each.reason, each.error
-        if each.doc is not None:
-            reason, detail = _why(each.doc, adapter, failed.get(seq))
-        line = entry.line.head if isinstance(entry.line, Oversized) else entry.line
-        shown = line[: SHOWN * 4].decode(errors="replace")[:SHOWN].replace("\0", "\u2400")
-        rows.append(
-            (seq, batch.marker.source, batch.at, reason or "parse", detail, batch.marker.pos, shown)
-        )
-    if rows:
-        db.executemany("INSERT INTO quarantine VALUES (?, ?, ?, ?, ?, ?, ?)", rows)
-    return len(rows)
-
-
-def _why(doc: str, adapter: Adapter, raised: str | None) -> tuple[str, str]:
-    if raised:
-        return "schema", f"the adapter {adapter.id!r} cannot read it: {raised}"
-    key = adapter.header.time
-    found = msgspec.json.decode(doc) if key else {}
-    if key and isinstance(found, dict):
-        return "time", f"no usable time under {key!r}: {str(found.get(key))[:80]!r}"
-    return "schema", f"the adapter {adapter.id!r} finds no event in it"
-
-
 def _note_changes(db: Db, seq: int, more: Sequence[tuple[datetime, datetime]]) -> None:
     minutes = db.execute(
         "SELECT min(ts), max(ts) FROM new GROUP BY date_trunc('minute', ts)"
     ).fetchall()
-    stretches = merged([*minutes, *more], JOINED_GAP)
+    stretches = identity.merged([*minutes, *more], JOINED_GAP)
     if stretches:
         db.executemany("INSERT INTO changes VALUES (?, ?, ?)", [(seq, *each) for each in stretches])
 
@@ -336,6 +240,8 @@ def _account(db: Db, batch: Batched, landed: Landed) -> None:
             row,
         )
     if marker.key:
-        db.execute("DELETE FROM batch_keys WHERE landed_at < ?", [at - KEY_LIFE])
-        db.execute("INSERT INTO batch_keys VALUES (?, ?, ?, ?)",
-                   [marker.key, marker.source, at, msgspec.json.encode(landed).decode()])  # fmt: skip
+        db.execute("DELETE FROM batch_keys WHERE landed_at < ?", [at - identity.KEY_LIFE])
+        answer = msgspec.json.encode(landed).decode()
+        db.execute(
+            "INSERT INTO batch_keys VALUES (?, ?, ?, ?)", [marker.key, marker.source, at, answer]
+        )

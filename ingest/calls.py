@@ -110,7 +110,8 @@ def join(db: Db) -> list[tuple[datetime, datetime]]:
             SELECT *, max(last_ts) OVER (PARTITION BY call_key ORDER BY ts, event_ids
                 ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS so_far FROM many
         )
-        SELECT * EXCLUDE (so_far), sum(CASE WHEN ts > so_far + INTERVAL '{HORIZON}' THEN 1 ELSE 0 END)
+        SELECT * EXCLUDE (so_far),
+            sum(CASE WHEN ts > so_far + INTERVAL '{HORIZON}' THEN 1 ELSE 0 END)
             OVER (PARTITION BY call_key ORDER BY ts, event_ids) AS island FROM ordered
     """)
     db.execute("DELETE FROM calls WHERE rowid IN (SELECT row_id FROM old)")

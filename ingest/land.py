@@ -17,12 +17,11 @@ import msgspec
 from ingest import adapter
 from ingest.apply import Landed, apply
 from ingest.batch import Batch, Oversized
-from ingest.config import ConfigError
 from ingest.ledger import Ledger
 from ingest.parse import Parsed, parse
 from ingest.redact import Redactor
 from ingest.segment import Batched, Entry, Marker
-from ingest.store import Db, Store, fetch, one
+from ingest.store import Db, Store
 
 OWN = "gatewatch"  # the source, and the adapter, of what the service itself records
 Step = Callable[[str], None]
@@ -33,7 +32,7 @@ def _silent(_: str) -> None:
 
 
 class BehindError(RuntimeError):
-    """The database cannot take what the ledger holds. Nothing is lost, and nothing more is taken."""
+    """The database cannot take what the ledger holds. Nothing is lost; nothing more is taken."""
 
 
 class Lander:
@@ -57,7 +56,7 @@ class Lander:
     def land(self, batch: Batch, now: datetime) -> Landed:
         """Make one batch durable and land it. When this returns, the batch may be acknowledged.
 
-        Raises ConfigError for an unknown adapter, LedgerError when the disk refuses, and BehindError
+        Raises ConfigError for an unknown adapter, LedgerError when the disk refuses, BehindError
         when the database does; after either the sender keeps the batch and may send it again.
         """
         with self._turn:
@@ -90,14 +89,14 @@ class Lander:
         with self._turn:
             if not self._behind:
                 return 0
-            reached = int(one_landed(self._store))
-            if reached > self._ledger.seq:
+            position = reached(self._store)
+            if position > self._ledger.seq:
                 raise BehindError(
                     f"{self._ledger.folder}: the ledger ends at line {self._ledger.seq}, the"
-                    f" database at {reached}: the ledger was cut. Run `gatewatch verify`."
+                    f" database at {position}: the ledger was cut. Run `gatewatch verify`."
                 )
             replayed = 0
-            for batch in self._ledger.read(reached):
+            for batch in self._ledger.read(position):
                 self._commit(batch, [_parsed(entry) for entry in batch.entries])
                 replayed += 1
             self._behind = False
@@ -166,7 +165,7 @@ class Lander:
         return tuple(entries), tuple(parsed)
 
 
-def one_landed(store: Store) -> int:
+def reached(store: Store) -> int:
     """The ledger position that the database has reached."""
     rows = store.rows("SELECT seq FROM landed")
     return int(rows[0]["seq"]) if rows else 0
@@ -193,6 +192,3 @@ def _note(db: Db, batch: Batched, parsed: Any) -> Landed:
     db.execute("DELETE FROM landed")
     db.execute("INSERT INTO landed VALUES (?, ?)", [batch.marker.last, batch.head])
     return Landed(lines=len(batch.entries))
-
-
-__all__ = ["BehindError", "ConfigError", "Landed", "Lander", "fetch", "one"]

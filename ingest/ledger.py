@@ -153,7 +153,7 @@ class Ledger:
         return self._file
 
     def _resume(self) -> None:
-        """Take up the segment that was open when the last process ended; cut an unfinished batch."""
+        """Take up the segment that the last process left open; cut an unfinished batch."""
         done = {each.segment for each in self._sealed}
         left = [path for path in sorted(self.folder.glob("*/*.ndjson")) if path.is_file()]
         for path in left:

@@ -1,0 +1,46 @@
+"""The command line: names the commands, and turns errors into one sentence and an exit code.
+
+0 done, 1 it ran and the answer is bad or something failed, 2 the user must change something.
+"""
+
+import sys
+
+import typer
+
+from detectors.explain import UnknownAlertError
+from gatewatch.client import ServiceError
+from gatewatch.commands import data, demo, look, run
+from gatewatch.commands.common import err, printable
+from ingest.config import ConfigError
+from ingest.land import BehindError
+from ingest.ledger import LedgerError
+from ingest.store import StoreBrokenError, StoreBusyError
+
+app = typer.Typer(
+    name="gatewatch",
+    help="Reads the logs of the gates in front of AI agents and says what goes wrong.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    add_completion=False,
+)
+for function in (
+    demo.demo, run.init, data.ingest, look.detect, look.alerts, look.explain, look.ack,
+    look.verdict, run.serve, run.mine, data.verify, data.rebuild, data.sql, run.doctor,
+):  # fmt: skip
+    app.command()(function)
+app.command("test-send")(run.send)
+
+MUST_CHANGE = (ConfigError, StoreBusyError, UnknownAlertError)
+FAILED = (ServiceError, BehindError, LedgerError, StoreBrokenError, OSError)
+
+
+def main() -> None:
+    """Run one command."""
+    try:
+        app()
+    except MUST_CHANGE as error:
+        err.print(printable(str(error)), markup=False, soft_wrap=True)
+        sys.exit(2)
+    except FAILED as error:
+        err.print(printable(str(error)), markup=False, soft_wrap=True)
+        sys.exit(1)

@@ -1,0 +1,1 @@
+"""The commands, one module a topic. gatewatch/cli.py puts them together."""

@@ -1,0 +1,234 @@
+"""Commands about lines and the ledger: ingest, verify, rebuild, sql.
+
+Reads: files, the ledger. Writes: through ingest/land.py. Next: gatewatch/commands/look.py.
+"""
+
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Annotated, Any
+
+import duckdb
+import msgspec
+import typer
+from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
+
+from gatewatch.client import Remote
+from gatewatch.commands.common import (
+    Config,
+    Database,
+    Json,
+    emit,
+    err,
+    opened,
+    out,
+    reached,
+    settings,
+    table,
+)
+from gatewatch.parts import Parts, ledger_of, utc_now
+from ingest import adapter as adapters
+from ingest.apply import Landed
+from ingest.batch import Batch, Oversized
+from ingest.config import ConfigError, Settings, nearest
+from ingest.files import ReadError, read_file
+from ingest.ledger import verify as check_chain
+
+CHECKPOINT = 64  # batches of a bulk load between two checkpoints
+
+
+def ingest(
+    paths: Annotated[list[str], typer.Argument(help="Files, also .gz and .zst; `-` for stdin.")],
+    adapter: Annotated[str, typer.Option("--adapter", help="Which format they are in.")] = "native",
+    source: Annotated[str | None, typer.Option("--source", help="Default: the adapter.")] = None,
+    db: Database = None,
+    config: Config = None,
+    policy: Annotated[Path | None, typer.Option("--policy")] = None,
+    as_json: Json = False,
+) -> None:
+    """Land files: every line is kept, and becomes an event or a line in quarantine."""
+    chosen = settings(config, db, policy)
+    if adapter not in adapters.names():
+        known = adapters.names()
+        raise ConfigError(f"--adapter: no adapter called {adapter!r}.{nearest(adapter, known)}")
+    for path in paths:
+        _readable(path)
+    name, began = source or adapter, time.monotonic()
+    total = Landed()
+    with reached(chosen, db) as there, _progress(paths) as bar:
+        task = bar.add_task("", total=_size(paths) or None)
+        for path in paths:
+            for batch in _batches(path, name, adapter, chosen):
+                landed = _land(there, batch)
+                total = _sum(total, landed)
+                bar.update(task, advance=sum(_length(line) + 1 for line in batch.lines))
+    seconds = time.monotonic() - began
+    counts = {key: asdict(total)[key] for key in ("lines", "events", "duplicates", "quarantined")}
+    if as_json:
+        emit(counts | {"id_conflicts": total.id_conflicts, "seconds": round(seconds, 3)})
+        return
+    out.print(
+        ", ".join(f"{value} {key}" for key, value in counts.items()) + f" in {seconds:.1f} s."
+    )
+    if total.quarantined:
+        err.print("See them: gatewatch sql 'SELECT reason, detail, raw FROM quarantine'")
+
+
+def verify(db: Database = None, config: Config = None, as_json: Json = False) -> None:
+    """Recompute the ledger's hash chain, and hold the database's position against it."""
+    chosen = settings(config, db)
+    path = db or chosen.db
+    folder = ledger_of(path)
+    if not folder.is_dir():
+        raise ConfigError(f"{folder}: there is no ledger here.")
+    found = check_chain(folder)
+    problems = list(found.problems) + _against(path, found.seq, found.head)
+    if as_json:
+        emit({"ok": not problems, "lines": found.seq, "head": found.head,
+              "segments": found.segments, "problems": problems})  # fmt: skip
+    else:
+        for problem in problems:
+            out.print(problem, markup=False)
+        out.print(f"{found.seq} lines, {found.segments} sealed segments, head {found.head}")
+    if problems:
+        raise typer.Exit(1)
+
+
+def _against(path: Path, seq: int, head: str) -> list[str]:
+    """What the database knows of the chain: it has seen the ledger's end."""
+    if not path.exists():
+        return []
+    with reached(Settings(), path) as there:
+        rows = there.rows("SELECT seq, head FROM landed")
+    if rows and rows[0]["seq"] > seq:
+        return [
+            f"the ledger ends at line {seq}, the database has seen {rows[0]['seq']}: it was cut."
+        ]
+    if rows and rows[0]["seq"] == seq and rows[0]["head"] != head:
+        return ["the ledger's last segment is not what the database has seen: it was changed."]
+    return []
+
+
+def rebuild(db: Database = None, config: Config = None, as_json: Json = False) -> None:
+    """Make the database anew from the ledger; triage and what was told come back with it."""
+    chosen = settings(config, db)
+    path = db or chosen.db
+    if not ledger_of(path).is_dir():
+        raise ConfigError(f"{ledger_of(path)}: there is no ledger to rebuild from.")
+    began = time.monotonic()
+    if path.exists():
+        with opened(chosen, path, "rebuild its database"):
+            pass  # nobody else holds it
+    found = check_chain(ledger_of(path))
+    if found.problems:
+        raise ConfigError("the ledger does not verify: " + found.problems[0])
+    aside = path.with_suffix(".before-rebuild")
+    _move(path, aside)
+    try:
+        with opened(_without_policy(chosen), path, "rebuild its database") as parts:
+            parts.tick(utc_now(), tell=False)
+            counts = parts.store.rows(
+                "SELECT (SELECT count(*) FROM events) AS events, (SELECT count(*) FROM quarantine)"
+                " AS quarantined, (SELECT count(*) FROM alerts) AS alerts"
+            )[0]
+    except BaseException:
+        _move(aside, path)
+        raise
+    for left in (aside, aside.with_suffix(".before-rebuild.wal")):
+        left.unlink(missing_ok=True)
+    told = counts | {"lines": found.seq, "seconds": round(time.monotonic() - began, 3)}
+    if as_json:
+        emit(told)
+    else:
+        out.print(", ".join(f"{value} {key}" for key, value in told.items()))
+
+
+def _without_policy(chosen: Settings) -> Settings:
+    """A rebuild takes the policies that the ledger holds, not the file of today."""
+    return msgspec.structs.replace(chosen, policy=None)
+
+
+def sql(
+    query: Annotated[str, typer.Argument(help="One SELECT.")],
+    db: Database = None,
+    config: Config = None,
+    as_json: Json = False,
+) -> None:
+    """Ask the tables: one SELECT, read-only."""
+    chosen = settings(config, db)
+    _existing(db or chosen.db)
+    try:
+        statements = duckdb.extract_statements(query)
+        if [each.type for each in statements] != [duckdb.StatementType.SELECT]:
+            raise ConfigError("sql: one SELECT, nothing else.")
+        with reached(chosen, db) as there:
+            rows = there.rows(query)
+    except duckdb.Error as error:
+        raise ConfigError(f"sql: {str(error).splitlines()[0]}") from None
+    if as_json:
+        emit(rows)
+    else:
+        table(rows, rows[0] if rows else (), "No rows.")
+
+
+def _existing(path: Path) -> None:
+    if not path.exists():
+        raise ConfigError(f"{path}: there is no database. `gatewatch ingest` makes one.")
+
+
+def _land(there: Parts | Remote, batch: Batch) -> Landed:
+    if isinstance(there, Parts):
+        return there.lander.land(batch, utc_now())
+    lines = [line for line in batch.lines if not isinstance(line, Oversized)]
+    answer = there.ingest(batch.source, lines)
+    return Landed(**{key: answer[key] for key in asdict(Landed())})
+
+
+def _batches(path: str, source: str, adapter: str, chosen: Settings) -> Iterator[Batch]:
+    limits = chosen.limits
+    try:
+        yield from read_file(Path(path), source, adapter, limits.line_bytes, limits.batch_bytes)
+    except ReadError as error:
+        raise ConfigError(f"{path}: {error}. Every line before that was landed.") from None
+
+
+def _readable(path: str) -> None:
+    if path == "-":
+        return
+    try:
+        with Path(path).open("rb"):
+            pass
+    except OSError as error:
+        raise ConfigError(f"{path}: cannot be read: {error.strerror}.") from None
+
+
+def _size(paths: list[str]) -> int:
+    return sum(Path(path).stat().st_size for path in paths if path != "-")
+
+
+def _length(line: Any) -> int:
+    return line.length if isinstance(line, Oversized) else len(line)
+
+
+def _sum(one: Landed, other: Landed) -> Landed:
+    counts = {
+        key: value + asdict(other)[key] for key, value in asdict(one).items() if key != "repeated"
+    }
+    return replace(one, **counts)
+
+
+def _progress(paths: list[str]) -> Progress:
+    """A bar on a terminal, nothing in a pipe."""
+    return Progress(
+        BarColumn(), TransferSpeedColumn(), TimeRemainingColumn(), TextColumn(""),
+        console=err, transient=True, disable=not sys.stderr.isatty(),
+    )  # fmt: skip
+
+
+def _move(path: Path, target: Path) -> None:
+    for suffix in ("", ".wal"):
+        part = path.with_name(path.name + suffix)
+        if part.exists():
+            part.rename(target.with_name(target.name + suffix))

@@ -1,0 +1,2 @@
+def demo() -> None:
+    """Placeholder while the fleet is being written."""

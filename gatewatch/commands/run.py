@@ -1,0 +1,186 @@
+"""Commands that run things: serve, init, test-send, mine, doctor.
+
+Reads: gatewatch.toml. Writes: through its parts. Next: gatewatch/service.py.
+"""
+
+import signal
+import threading
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from detectors import detector, routing
+from detectors.receivers import Delivered
+from detectors.worker import try_out
+from gatewatch import starter
+from gatewatch.client import Remote
+from gatewatch.commands.common import (
+    Config,
+    Database,
+    Json,
+    emit,
+    err,
+    opened,
+    out,
+    printable,
+    reached,
+    settings,
+    table,
+)
+from gatewatch.parts import DEFAULT, key_of, open_parts, utc_now
+from ingest import adapter, policy
+from ingest.config import ConfigError, Settings, nearest
+from ingest.redact import load_key
+from ingest.store import StoreBusyError, memory_store
+from rules_miner import proposal
+from rules_miner.settings import Settings as MinerSettings
+
+
+def serve(
+    config: Config = None,
+    dashboard: Annotated[
+        bool, typer.Option("--dashboard", help="Start the pages as well.")
+    ] = False,
+) -> None:
+    """The service: follow files, take lines over HTTP, judge, tell people."""
+    from gatewatch.service import Service  # the server is loaded only where one is started
+
+    chosen = settings(config)
+    with_signals = threading.Event()
+    try:
+        parts = open_parts(chosen)
+    except StoreBusyError as busy:
+        raise ConfigError(f"{busy} Is a service running already?") from None
+    service = Service(parts, dashboard)
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: with_signals.set())
+    service.start()
+    err.print(f"gatewatch listens on {service.url}, {len(chosen.sources)} sources.", markup=False)
+    if dashboard:
+        err.print(
+            f"Dashboard: http://{chosen.dashboard.host}:{chosen.dashboard.port}", markup=False
+        )
+    while not with_signals.wait(0.5):
+        pass
+    service.stop()
+
+
+def init(
+    folder: Annotated[Path, typer.Argument(help="Where to.")] = Path(),
+) -> None:
+    """Write gatewatch.toml, policy.json and rules/, with comments."""
+    for path in starter.write(folder):
+        out.print(str(path), markup=False)
+
+
+def send(
+    receiver: Annotated[str, typer.Argument(help="The name in [receivers.NAME].")],
+    config: Config = None,
+    as_json: Json = False,
+) -> None:
+    """Send one test message and print what the service answered."""
+    chosen = settings(config)
+    routes = {
+        route.name: route for route in routing.load(chosen.receivers, f"{DEFAULT}: receivers")
+    }
+    if receiver not in routes:
+        hint = nearest(receiver, routes) if routes else " No [receivers.NAME] is configured."
+        raise ConfigError(f"no receiver {receiver!r}.{hint}")
+    outcome = try_out(routes[receiver], chosen.public_url, utc_now())
+    told = {"receiver": receiver, "outcome": type(outcome).__name__.lower(), **vars(outcome)}
+    if as_json:
+        emit(told)
+    else:
+        says = ", ".join(f"{key}: {value}" for key, value in told.items() if value)
+        out.print(printable(says), markup=False)
+    if not isinstance(outcome, Delivered):
+        raise typer.Exit(1)
+
+
+def mine(
+    db: Database = None,
+    config: Config = None,
+    rules: Annotated[
+        Path | None, typer.Option("--rules", help="The rules' git repository.")
+    ] = None,
+    propose: Annotated[
+        bool, typer.Option("--propose", help="Write a branch per proposal.")
+    ] = False,
+    as_json: Json = False,
+) -> None:
+    """Learn from incidents; propose stopping rules, each with its backtest."""
+    chosen = settings(config, db)
+    folder = rules or chosen.path(chosen.rules)
+    with reached(chosen, db) as there:
+        reader = there if isinstance(there, Remote) else there.store
+        found = proposal.run(reader, folder, MinerSettings(), utc_now(), propose)
+    if as_json:
+        emit(found)
+        return
+    table(found, ("state", "id", "reason", "branch"), "Nothing to propose: no incidents yet.")
+
+
+def doctor(config: Config = None, as_json: Json = False) -> None:
+    """Check the set-up: everything that `serve` will need, each with one sentence."""
+    checks: list[dict[str, Any]] = []
+
+    def check(name: str, question: Any) -> None:
+        try:
+            checks.append({"check": name, "ok": True, "says": str(question())})
+        except (ConfigError, StoreBusyError, OSError) as error:
+            checks.append({"check": name, "ok": False, "says": str(error)})
+
+    chosen = Settings()
+    check("config", lambda: f"{len(settings(config).sources)} sources")
+    if checks[0]["ok"]:
+        chosen = settings(config)
+    check("redact key", lambda: f"{len(load_key(key_of(chosen)))} bytes in {key_of(chosen)}")
+    check("policy", lambda: _policy(chosen))
+    check(
+        "receivers",
+        lambda: f"{len(routing.load(chosen.receivers, f'{DEFAULT}: receivers'))} receivers",
+    )
+    check("detectors", lambda: f"{len(_detectors(chosen))} detectors")
+    check("adapters", lambda: _adapters(chosen))
+    check("database", lambda: _database(chosen))
+    if as_json:
+        emit(checks)
+    else:
+        table(checks, ("ok", "check", "says"), "")
+    if not all(each["ok"] for each in checks):
+        raise typer.Exit(2)
+
+
+def _policy(chosen: Settings) -> str:
+    if chosen.policy is None:
+        return "none: nights are 22:00-08:00 UTC, no hosts are listed"
+    return f"version {policy.load(chosen.path(chosen.policy)).version}"
+
+
+def _detectors(chosen: Settings) -> dict[str, Any]:
+    store = memory_store()
+    extra = [chosen.path(chosen.detectors_folder)] if chosen.detectors_folder else []
+    with store.writing() as db:
+        return dict(detector.load_all(db, chosen.detectors, extra, str(DEFAULT)))
+
+
+def _adapters(chosen: Settings) -> str:
+    store = memory_store()
+    with store.writing() as db:
+        for name, source in chosen.sources.items():
+            adapter.load(source.adapter, db, f"{DEFAULT}: sources.{name}.adapter")
+    return ", ".join(adapter.names())
+
+
+def _database(chosen: Settings) -> str:
+    if not chosen.db.exists():
+        return f"{chosen.db}: will be made"
+    try:
+        with opened(chosen, None, "check it") as parts:
+            seq, head = parts.lander.head
+            return f"{seq} lines, chain head {head[:12]}"
+    except ConfigError:
+        with reached(chosen, None) as there:
+            lines = there.rows("SELECT seq FROM landed")
+            return f"held by a running service, {lines[0]['seq'] if lines else 0} lines"

@@ -1,0 +1,124 @@
+"""Puts the parts together: store, ledger, lander, detectors, routes. Holds no logic of its own.
+
+Reads: gatewatch.toml, the policy file. Writes: what its parts write. Next: gatewatch/service.py.
+"""
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from detectors import detector, routing, telling, triage
+from detectors.detector import Detector
+from detectors.engine import Engine, Tick
+from detectors.routing import Route
+from ingest import policy
+from ingest.config import Settings, read_settings
+from ingest.land import Lander
+from ingest.ledger import Ledger
+from ingest.redact import Redactor, load_key
+from ingest.store import Store, open_store
+
+DEFAULT = Path("gatewatch.toml")
+
+
+def utc_now() -> datetime:
+    """The one clock of the product."""
+    return datetime.now(UTC)
+
+
+def settings_of(config: Path | None) -> Settings:
+    """The settings that a command works with: the file named, else ./gatewatch.toml, else defaults.
+
+    Raises ConfigError for a file that is named and missing, or is wrong.
+    """
+    if config is not None:
+        return read_settings(config)
+    return read_settings(DEFAULT) if DEFAULT.exists() else Settings()
+
+
+def ledger_of(db: Path) -> Path:
+    """The ledger lies beside its database, under its name."""
+    return db.with_suffix(".ledger")
+
+
+def key_of(settings: Settings) -> Path:
+    """Where the key of redacted digests lives: never in the data folder."""
+    if settings.redact_key:
+        return settings.path(settings.redact_key)
+    base = os.environ.get("XDG_CONFIG_HOME") or "~/.config"
+    return Path(base).expanduser() / "gatewatch" / "redact.key"
+
+
+@dataclass
+class Parts:
+    """One opened database with all that works on it. `close()` when done."""
+
+    settings: Settings
+    store: Store
+    lander: Lander
+    ledger: Ledger
+    detectors: dict[str, Detector]
+    engine: Engine
+    routes: tuple[Route, ...]
+
+    def tick(self, now: datetime, tell: bool = True) -> Tick:
+        """Judge what is due, then queue what people must be told."""
+        tick = self.engine.judge(now)
+        with self.store.writing() as db:
+            triage.catch_up(db)
+            if tell:
+                tick.told = telling.tell(
+                    db, self.detectors, self.routes, self.settings.public_url, now
+                )
+        return tick
+
+    def rows(self, sql: str, **params: Any) -> list[dict[str, Any]]:
+        """One read, see Store.rows."""
+        return self.store.rows(sql, **params)
+
+    def close(self) -> None:
+        self.ledger.close()
+        self.store.close()
+
+
+def open_parts(
+    settings: Settings, db: Path | None = None, step: Callable[[str], None] | None = None
+) -> Parts:
+    """Open the database, replay what it has not got from the ledger, load policy and detectors.
+
+    Raises ConfigError, StoreBusyError, StoreBrokenError, LedgerError.
+    """
+    path = db or settings.db
+    where = f"{Path(settings.folder) / DEFAULT}"
+    routes = routing.load(settings.receivers, f"{where}: receivers", settings.language)
+    redactor = Redactor(load_key(key_of(settings)))
+    store = open_store(path, settings.service.memory_limit)
+    try:
+        ledger = Ledger(ledger_of(path))
+        lander = Lander(store, ledger, redactor, *([step] if step else []))
+        if settings.policy:
+            put_policy(store, lander, settings.path(settings.policy))
+        with store.writing() as cursor:
+            folder = settings.detectors_folder
+            extra = [settings.path(folder)] if folder else []
+            detectors = detector.load_all(cursor, settings.detectors, extra, where)
+            routing.check_detectors(routes, list(detectors), f"{where}: receivers")
+            triage.seed(cursor)
+    except BaseException:
+        store.close()
+        raise
+    return Parts(settings, store, lander, ledger, detectors, Engine(store, detectors), routes)
+
+
+def put_policy(store: Store, lander: Lander, path: Path) -> bool:
+    """Put a policy file in force, unless it already is. True if it was new."""
+    loaded = policy.load(path)
+    newest = store.rows("SELECT version FROM policies ORDER BY loaded_at DESC LIMIT 1")
+    if newest and newest[0]["version"] == loaded.version:
+        return False
+    detail = {"version": loaded.version, "path": str(path), "doc": loaded.doc}
+    lander.record("policy", "gatewatch", loaded.version, detail, utc_now())
+    return True

@@ -1,0 +1,214 @@
+"""One process: HTTP, tails, the judge, and a worker per receiver.
+
+Every loop runs in its own thread and on monotonic time; what one of them cannot do is shown on
+/readyz, and the others go on. SIGTERM stops taking lines, finishes what is under way, and ends.
+Reads: gatewatch.toml. Writes: through its parts. Next: gatewatch/api.py.
+"""
+
+import json
+import logging
+import os
+import subprocess
+import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from datetime import datetime, timedelta
+from pathlib import Path
+
+import uvicorn
+from apscheduler.executors.pool import ThreadPoolExecutor
+from apscheduler.schedulers.background import BackgroundScheduler
+
+from dashboards import launch
+from detectors.worker import Worker
+from gatewatch.api import LOCAL, Api
+from gatewatch.parts import Parts, utc_now
+from ingest.apply import Landed
+from ingest.batch import Batch, Offset
+from ingest.config import ConfigError
+from ingest.land import OWN, BehindError
+from ingest.ledger import LedgerError
+from ingest.tail import Tail
+
+log = logging.getLogger("gatewatch")
+STALE = timedelta(seconds=120)  # a loop that has not come round for so long is not well
+
+
+class Service:
+    """`start()` returns when everything runs; `stop()` when nothing does any more."""
+
+    def __init__(self, parts: Parts, dashboard: bool = False) -> None:
+        self._parts, self._dashboard = parts, dashboard
+        self._over = threading.Event()
+        self._changed = threading.Event()  # lines have landed: judge now rather than at the tick
+        self._owed = threading.Event()  # a message is owed: deliver now
+        self._threads: list[threading.Thread] = []
+        self._state: dict[str, str] = {}
+        self._rounds: dict[str, float] = {}
+        self._child: subprocess.Popen[bytes] | None = None
+        self._tails = [
+            Tail(name, each.adapter, _absolute(parts, each.paths), parts.settings.limits.line_bytes,
+                 parts.settings.limits.batch_bytes)
+            for name, each in parts.settings.sources.items() if each.paths
+        ]  # fmt: skip
+        self._scheduler = BackgroundScheduler(
+            timezone="UTC", executors={"default": ThreadPoolExecutor(2)}
+        )
+        self._server = self._http()
+
+    @property
+    def url(self) -> str:
+        service = self._parts.settings.service
+        return f"http://{service.host}:{service.port}"
+
+    def start(self) -> None:
+        for tail in self._tails:
+            rows = self._parts.store.rows(
+                "SELECT * EXCLUDE (seen_at) FROM tail_offsets WHERE source = $s", s=tail.source
+            )
+            tail.restore(Offset(**row) for row in rows)
+        for tail in self._tails:
+            self._loop(f"tail {tail.source}", lambda tail=tail: self._follow(tail))  # type: ignore[misc]
+        self._loop("judge", self._judge)
+        for route in self._parts.routes:
+            worker = Worker(route, self._parts.store, self._parts.lander, self._parts.routes)
+            self._loop(f"deliver {route.name}", lambda w=worker: self._deliver(w))  # type: ignore[misc]
+        self._scheduler.add_job(self._housekeep, "interval", seconds=60, coalesce=True,
+                                misfire_grace_time=None, max_instances=1)  # fmt: skip
+        self._scheduler.start()
+        http = threading.Thread(target=self._server.run, name="http", daemon=True)
+        http.start()
+        self._threads.append(http)
+        while not self._server.started:
+            if not http.is_alive():
+                raise ConfigError(f"service.port: cannot listen on {self.url}: is it in use?")
+            time.sleep(0.02)
+        self._announce()
+        if self._dashboard:
+            dashboard = self._parts.settings.dashboard
+            self._child = subprocess.Popen(  # noqa: S603 - our own command line
+                launch.command(dashboard.port, dashboard.host),
+                env=os.environ | {"GATEWATCH_URL": self.url},
+                stdout=subprocess.DEVNULL,
+            )
+
+    def wait(self) -> None:
+        """Until `stop()` is called, from a signal handler say."""
+        while not self._over.wait(0.5):
+            pass
+
+    def stop(self) -> None:
+        self._over.set()
+        self._changed.set()
+        self._owed.set()
+        self._server.should_exit = True
+        if self._scheduler.running:
+            self._scheduler.shutdown(wait=True)
+        for thread in self._threads:
+            thread.join(timeout=20)
+        if self._child is not None:
+            self._child.terminate()
+            with suppress(subprocess.TimeoutExpired):
+                self._child.wait(5)
+        _address(self._parts).unlink(missing_ok=True)
+        self._parts.close()
+
+    def land(self, batch: Batch, now: datetime) -> Landed:
+        """Land a batch, and have it judged soon."""
+        landed = self._parts.lander.land(batch, now)
+        self._changed.set()
+        return landed
+
+    def _follow(self, tail: Tail) -> float:
+        for batch in tail.poll():
+            self.land(batch, utc_now())
+            tail.done(batch)
+        return self._parts.settings.service.tail_every
+
+    def _judge(self) -> float:
+        self._changed.wait(self._parts.settings.service.judge_every)
+        self._changed.clear()
+        if self._over.is_set():
+            return 0.0
+        tick = self._parts.tick(utc_now())
+        if tick.told:
+            self._owed.set()
+        for name, reason in tick.failed.items():
+            log.error("detector %s: %s", name, reason)
+        self._state["detectors"] = f"failing: {', '.join(tick.failed)}" if tick.failed else "ok"
+        return 0.2  # at most five rounds a second, however fast lines come
+
+    def _deliver(self, worker: Worker) -> float:
+        wait = worker.step(utc_now())
+        if wait is None or wait > 0:
+            self._owed.wait(min(wait or 1.0, 1.0))
+            self._owed.clear()
+        return 0.0
+
+    def _housekeep(self) -> None:
+        """Once a minute: say that we were listening, and seal what is full."""
+        with self._parts.store.writing() as db:
+            minute = utc_now().replace(second=0, microsecond=0)
+            db.execute("INSERT INTO arrivals VALUES (?, ?, 0, NULL)", [OWN, minute])
+
+    def _loop(self, name: str, turn: Callable[[], float]) -> None:
+        """Run `turn` again and again; it returns how long to wait. Errors are shown, not fatal."""
+
+        def run() -> None:
+            wait = 0.0
+            while not self._over.wait(wait):
+                try:
+                    wait = turn()
+                    self._state[name] = "ok"
+                except (BehindError, LedgerError, OSError) as error:
+                    self._state[name], wait = str(error), 2.0
+                    log.error("%s: %s", name, error)
+                except Exception as error:
+                    self._state[name], wait = f"{type(error).__name__}: {error}", 2.0
+                    log.exception("%s", name)
+                self._rounds[name] = time.monotonic()
+
+        self._state[name], self._rounds[name] = "ok", time.monotonic()
+        thread = threading.Thread(target=run, name=name, daemon=True)
+        thread.start()
+        self._threads.append(thread)
+
+    def health(self) -> dict[str, str]:
+        """Every loop and its state: `ok`, or what is wrong."""
+        found = dict(self._state)
+        for name, at in self._rounds.items():
+            if time.monotonic() - at > STALE.total_seconds():
+                found[name] = f"has not come round for {time.monotonic() - at:.0f} s"
+        for tail in self._tails:
+            for path, problem in tail.problems:
+                found[f"tail {tail.source}"] = f"{path}: {problem}"
+        return found
+
+    def _http(self) -> uvicorn.Server:
+        settings = self._parts.settings
+        host = settings.service.host
+        if not settings.tokens and host not in LOCAL and host != "::1":
+            raise ConfigError(
+                f"service.host: {host!r} can be reached from elsewhere, so [[tokens]] must be set."
+            )
+        app = Api(self._parts, self.health, self._changed.set).app()
+        config = uvicorn.Config(
+            app, host=host, port=settings.service.port, log_level="warning", access_log=False,
+            timeout_graceful_shutdown=10, lifespan="off",
+        )  # fmt: skip
+        server = uvicorn.Server(config)
+        server.install_signal_handlers = lambda: None  # type: ignore[attr-defined]
+        return server
+
+    def _announce(self) -> None:
+        """Leave our address beside the database, for commands that find it held."""
+        _address(self._parts).write_text(json.dumps({"url": self.url, "pid": os.getpid()}))
+
+
+def _address(parts: Parts) -> Path:
+    return (parts.store.path or Path("memory")).with_suffix(".service.json")
+
+
+def _absolute(parts: Parts, paths: tuple[str, ...]) -> list[str]:
+    return [str(Path(parts.settings.folder, path).expanduser()) for path in paths]

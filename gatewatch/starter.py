@@ -1,0 +1,81 @@
+"""What `gatewatch init` writes: a configuration that works as it is and says what to change."""
+
+from pathlib import Path
+
+from ingest.config import ConfigError
+
+CONFIG = """\
+# gatewatch. Paths are relative to this file. `gatewatch doctor` checks it.
+
+data       = "data"               # ledger and database; agents must not be able to reach it
+policy     = "policy.json"        # what your gate is meant to decide: zone, nights, hosts
+rules      = "rules"              # a git repository; `gatewatch mine --propose` writes branches
+language   = "en"                 # of messages and pages: en or zh
+public_url = "http://127.0.0.1:8501"  # the dashboard, as links in messages name it
+
+[service]
+host = "127.0.0.1"                # anything else needs [[tokens]]
+port = 8686
+
+# Where lines come from. `gatewatch ingest FILE --adapter NAME` lands a file once.
+[sources.gate]
+adapter = "native"
+paths   = ["logs/*.jsonl"]
+
+# Who is told. `gatewatch test-send ops` tries it.
+# [receivers.ops]
+# type         = "slack"
+# webhook      = "env:SLACK_WEBHOOK"
+# min_severity = "medium"
+
+# Thresholds, where the defaults do not fit. `gatewatch detect --dry-run` shows what they change.
+# [detectors.deny_retry]
+# denials = 4
+
+# Who may push, read and act over HTTP.
+# [[tokens]]
+# name  = "dashboard"
+# role  = "operator"              # writer, viewer or operator
+# token = "env:GATEWATCH_TOKEN"
+"""
+
+POLICY = """\
+{
+  "global": {
+    "default_action": "deny",
+    "timezone": "UTC",
+    "unattended_window": [{"start": "22:00", "end": "08:00"}]
+  },
+  "egress": {"allowed_hosts": ["api.crm.example", "*.billing.example"]},
+  "tools": [
+    {"name": "crm.query_contact", "action": "allow", "risk_level": "low", "op": "lookup"},
+    {"name": "crm.export_contacts", "action": "require_approval", "risk_level": "high",
+     "op": "lookup"}
+  ],
+  "agents": []
+}
+"""
+
+RULES = """\
+# Stopping rules
+
+One rule a file, `<domain>/<id>.yaml`.
+`gatewatch mine --propose` writes each proposal to a branch of its own, with its evidence.
+Merge what you want.
+"""
+
+
+def write(folder: Path) -> list[Path]:
+    """The starting files. Raises ConfigError rather than overwrite one."""
+    files = {
+        folder / "gatewatch.toml": CONFIG,
+        folder / "policy.json": POLICY,
+        folder / "rules" / "README.md": RULES,
+    }
+    for path in files:
+        if path.exists():
+            raise ConfigError(f"{path}: exists already, and init overwrites nothing.")
+    for path, text in files.items():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+    return list(files)
