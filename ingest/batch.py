@@ -29,7 +29,7 @@ class Offset(msgspec.Struct, frozen=True):
     device: int
     inode: int
     pos: int  # bytes, always just after a line end (of the decompressed text)
-    print: str  # see ingest/files.py:fingerprint
+    print: str  # see ingest/fingerprint.py
     print_bytes: int  # how many of the first bytes the print covers: min(1024, pos)
     finished: bool  # read to its end, nothing more is expected
 

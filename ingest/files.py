@@ -5,10 +5,8 @@ Reads: files. Writes: nothing. Next: ingest/tail.py, ingest/split.py.
 """
 
 import gzip
-import hashlib
 import io
 import itertools
-import re
 import sys
 import zlib
 from collections.abc import Iterator
@@ -23,8 +21,6 @@ from ingest.split import HEAD, Splitter, elements
 CHUNK = 1 << 20
 BITE = 1 << 10  # zstd: one byte of input can make 32 KiB of text
 MAX_WHOLE = 256 << 20  # bytes of one pretty-printed text: it must fit into memory
-_SUFFIX = re.compile(r"\.(?:gz|zst|old|bak|copy)(?=\.|$)|~$")
-_DATES = re.compile(r"[\d\W_]+(?:T[\d\W_]+)?Z?", re.ASCII)
 
 
 class ReadError(Exception):
@@ -108,10 +104,10 @@ def chunks(text: Text, size: int = CHUNK) -> Iterator[bytes]:
         raise error
 
 
-def fingerprint(head: bytes, last: bytes) -> str:
-    """What was read of a file: its first bytes, and those just before the position (each up to
-    1024). Two digests of 128 bits with a dot between them; files with equal heads are common."""
-    return ".".join(hashlib.sha256(part).hexdigest()[:32] for part in (head, last))
+def start_of(path: Path) -> bytes:
+    """The first bytes of the file as it is, enough for is_compressed."""
+    with path.open("rb", buffering=0) as file:
+        return file.read(4)
 
 
 def head_of(path: Path) -> bytes:
@@ -146,11 +142,6 @@ def skip(text: Text, pos: int) -> bytes | None:
         pos -= len(chunk)
         last = (last + chunk)[-HEAD:]
     return last
-
-
-def family(path: str) -> str:
-    """A file name without what rotation adds to it: digits, dates, .gz, .old."""
-    return _DATES.sub("", _SUFFIX.sub("", Path(path).name))
 
 
 def read_file(
