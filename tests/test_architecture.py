@@ -19,7 +19,7 @@ FILES = sorted(
 PYTHON = [f for f in FILES if f.suffix == ".py"]
 TESTS = sorted((ROOT / "tests").rglob("*.py"))
 MODULE, FUNCTION = 300, 40  # lines that each stays under
-LONG_MODULES = {"ingest/schema.sql": "the whole data model, read from top to bottom"}
+LONG_MODULES: dict[str, str] = {}  # "ingest/parse.py": "why"
 LONG_FUNCTIONS: dict[str, str] = {}  # "ingest/parse.py:parse": "why"
 DRAWERS = {"utils", "util", "common", "base", "core", "manager", "helpers", "misc"}
 # How long something took may be measured anywhere (time.monotonic); what time it is may not.
