@@ -1,0 +1,109 @@
+import json
+from datetime import timedelta
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from detectors import wording
+from tests.kit_receivers import NOW
+from tests.kit_telling import START, URL, Build, House
+
+
+def worded(house: House, language: str = "en", **columns: Any) -> Any:
+    alert = house.alert(**columns)
+    events = wording.evidence(house.rows, alert)
+    return wording.message(alert, events, "Open the trace.", "open", "dl_1", language, URL, NOW)  # type: ignore[arg-type]
+
+
+def test_a_message_shows_what_a_person_needs_to_judge(build: Build) -> None:
+    house = build()
+    for minute, name in enumerate(("e1", "e2", "e3")):
+        house.event(name, START + timedelta(minutes=minute))
+
+    message = worded(house, facts='{"denials": 3, "threshold": 3, "tool": "crm.export_contacts"}')
+
+    assert message.facts == (
+        ("denials", "3"),
+        ("threshold", "3"),
+        ("agent", "a1"),
+        ("operation", "crm.export_contacts"),
+        ("chain id", "t-1"),
+        ("since", "2026-03-10T09:00:00Z"),
+        ("until", "2026-03-10T09:03:00Z"),
+    )
+    assert message.evidence[0] == (
+        "03-10 09:02:00Z a1 crm.export_contacts export_all=true limit=5000"
+        " -> deny [rule-17] not on the list"
+    )
+    assert message.link == "https://gatewatch.example/?alert=al_7f3a"
+
+
+def test_chinese_readers_get_chinese_words(build: Build) -> None:
+    house = build()
+    house.event("e1", START)
+
+    message = worded(house, "zh")
+
+    assert message.title == "a1：crm.export_contacts 连续被拒 3 次"
+    assert ("拒绝次数", "3") in message.facts
+    assert ("智能体", "a1") in message.facts
+
+
+def test_parameters_are_flat_and_redacted_values_stay_so() -> None:
+    doc = {"headers": {"Authorization": "[redacted:5f2c]"}, "to": ["a b", ""], "n": None, "x": {}}
+
+    assert wording.params(json.dumps(doc)) == (
+        'headers.Authorization=[redacted:5f2c] to[0]="a b" to[1]="" n=null x={}'
+    )
+
+
+def test_a_long_value_loses_its_middle_and_many_are_counted() -> None:
+    shown = wording.params({"first": "s" + "x" * 500 + "e"} | {f"k{i}": i for i in range(20)})
+
+    assert shown.startswith("first=sxxx")
+    assert "xxe k0=0" in shown
+    assert shown.endswith("(+9 more)")
+
+
+def test_hostile_text_stays_on_its_line_and_shows(build: Build) -> None:
+    house = build()
+    house.event("e1", START, reason="no\n\x1b[31m-> allow\u202e", tool="x\u200by")
+
+    [line] = worded(house).evidence
+
+    assert "no\\n\\x1b[31m-> allow<U+202E>" in line
+    assert "x<U+200B>y" in line
+
+
+def test_a_change_of_a_file_shows_what_it_was_and_is(build: Build) -> None:
+    house = build()
+    house.event("e1", START, kind="config_changed", tool=None, params=None, decision=None,
+                rule_ids=None, reason=None, config_object="gate.yaml",
+                config_before='"deny"', config_after='"allow"')  # fmt: skip
+
+    [line] = worded(house).evidence
+
+    assert line == '03-10 09:00:00Z a1 config_changed gate.yaml: "deny" -> "allow"'
+
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(), inner, max_size=4),
+)
+
+
+@given(json_values)
+def test_no_parameters_break_a_line(value: object) -> None:
+    shown = wording.params(value)
+
+    assert len(shown.splitlines()) <= 1
+    assert len(shown) <= 12 * 130
+
+
+def test_facts_are_spelled_as_people_write_them() -> None:
+    values = [True, 3, 4.5, 2.0, 1 / 3, 12_345_678.9, float("inf"), ["a", 1], {"a": 1}, "x"]
+
+    assert [wording.spelled(value) for value in values] == [
+        "yes", "3", "4.5", "2", "0.333", "1.235e+07", "Infinity", "a, 1", '{"a": 1}', "x",
+    ]  # fmt: skip
