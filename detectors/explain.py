@@ -21,6 +21,7 @@ DELIVERIES = """
             WHERE a.delivery_id = d.delivery_id AND a.outcome = 'digest') AS digest
     FROM deliveries d WHERE d.alert_id = $id ORDER BY d.created_at, d.receiver, d.delivery_id
 """
+HISTORY = "SELECT ts, what, detail FROM alert_events WHERE alert_id = $id ORDER BY ts, what"
 HEAD = ("alert_id", "detector", "severity", "status", "subject", "tenant", "title", "title_zh",
         "started_at", "ended_at", "opened_at", "resolved_at", "rows", "merged_into", "backfill",
         "told_at", "quiet_reason", "acked_at", "acked_by", "verdict", "verdict_reason",
@@ -49,29 +50,17 @@ def explain(
     alert = found[0]
     events = wording.evidence(reader.rows, alert)
     each = detectors.get(alert["detector"])
-    header = each.header if each else None
-    history = reader.rows(
-        "SELECT ts, what, detail FROM alert_events WHERE alert_id = $id ORDER BY ts, what",
-        id=alert_id,
-    )
     return {
         **{key: _json(alert[key]) for key in HEAD},
-        "why": header.why if header else None,
-        "respond": header.respond if header else None,
-        "quiet": header.quiet if header else None,
+        **{key: getattr(each.header, key) if each else None for key in ("why", "respond", "quiet")},
         "facts": wording.as_dict(alert["facts"]),
         "shown": [list(pair) for pair in wording.facts(alert, events, language)],
-        "evidence": [
-            {"event_id": event["event_id"], "ts": _json(event["ts"]),
-             "trace_id": event["trace_id"], "source": event["source"],
-             "ledger_seq": event["ledger_seq"], "line": wording.line(event)}
-            for event in reversed(events)
-        ],
+        "evidence": [_step(event) for event in reversed(events)],
         "evidence_total": len(alert["event_ids"]),
         "trace_ids": sorted({event["trace_id"] for event in events if event["trace_id"]}),
         "deliveries": [_row(row) for row in reader.rows(DELIVERIES, id=alert_id)],
-        "history": [_row(row) for row in history],
-    }  # fmt: skip
+        "history": [_row(row) for row in reader.rows(HISTORY, id=alert_id)],
+    }
 
 
 def render(found: Mapping[str, Any], language: Language = "en") -> str:
@@ -112,6 +101,11 @@ def _lines(found: Mapping[str, Any], language: Language) -> Iterator[str]:
     yield "History:"
     for each in found["history"]:
         yield f"  {each['ts']}  {each['what']}  {each['detail'] or ''}".rstrip()
+
+
+def _step(event: Mapping[str, Any]) -> dict[str, Any]:
+    keys = ("event_id", "ts", "trace_id", "source", "ledger_seq")
+    return {key: _json(event[key]) for key in keys} | {"line": wording.line(event)}
 
 
 def _row(row: Mapping[str, Any]) -> dict[str, Any]:

@@ -55,11 +55,10 @@ class Route:
 
 
 def load(
-    table: Mapping[str, Any], where: str = "gatewatch.toml", language: Language = "en"
+    table: Mapping[str, Any], where: str = "gatewatch.toml: receivers", language: Language = "en"
 ) -> tuple[Route, ...]:
-    """The routes of the `[receivers]` table of file `where`. Raises ConfigError on a mistake."""
-    place = f"{where}: receivers"
-    return tuple(_route(name, each, f"{place}.{name}", language) for name, each in table.items())
+    """The routes of a config's `[receivers]` table. Raises ConfigError on the first mistake."""
+    return tuple(_route(name, each, f"{where}.{name}", language) for name, each in table.items())
 
 
 def routes_for(routes: Sequence[Route], severity: str, detector: str) -> tuple[Route, ...]:
@@ -68,14 +67,14 @@ def routes_for(routes: Sequence[Route], severity: str, detector: str) -> tuple[R
 
 
 def check_detectors(
-    routes: Sequence[Route], known: Iterable[str], where: str = "gatewatch.toml"
+    routes: Sequence[Route], known: Iterable[str], where: str = "gatewatch.toml: receivers"
 ) -> None:
     """A route that waits for a detector that there is not would be silent for ever."""
     known = set(known)
     for route in routes:
         for name in route.detectors:
             if name not in known:
-                place = f"{where}: receivers.{route.name}.detectors"
+                place = f"{where}.{route.name}.detectors"
                 raise ConfigError(f"{place}: no detector called {name!r}.{nearest(name, known)}")
 
 
