@@ -49,9 +49,7 @@ class Redactor:
     def redact(self, lines: Sequence[bytes]) -> list[Redacted]:
         """Each line, clean. One cheap look at all of them; only suspects are taken apart."""
         done = [Redacted(line) for line in lines]
-        text = pl.Series(lines, dtype=pl.Binary).cast(pl.String, strict=False)
-        suspect = text.str.contains(shapes.SUSPECT).fill_null(True)  # null: not UTF-8
-        for number in suspect.arg_true().to_list():
+        for number in _texts(lines).str.contains(shapes.SUSPECT).arg_true().to_list():
             done[number] = self._line(lines[number])
         return done
 
@@ -161,6 +159,14 @@ class _Frame:
 
     def secret(self) -> bool:
         return self.inherited or (self.name != "" and shapes.is_secret(self.name))
+
+
+def _texts(lines: Sequence[bytes]) -> pl.Series:
+    """The lines as a column of text. A cast is the fast way; it refuses all for one bad byte."""
+    try:
+        return pl.Series(lines, dtype=pl.Binary).cast(pl.String)
+    except pl.exceptions.PolarsError:
+        return pl.Series([line.decode(errors="replace") for line in lines], dtype=pl.String)
 
 
 def _text(token: bytes) -> str:
