@@ -20,7 +20,6 @@ SETTINGS = {
     "browser.gatherUsageStats": "false",
     "client.toolbarMode": "minimal",
     "client.showErrorDetails": "none",  # a mistake of ours shows no trace to who looks
-    "client.showSidebarNavigation": "false",  # ours replaces it before it could flash
     "logger.level": "warning",
 }
 
@@ -33,6 +32,6 @@ def command(port: int, address: str = "127.0.0.1") -> list[str]:
         "server.port": str(port),
         "server.address": address,
     }
-    script = str(Path(__file__).with_name("app.py"))
+    script = str(Path(__file__).with_name("start") / "app.py")
     flags = [f"--{name}={value}" for name, value in settings.items()]
     return [sys.executable, "-m", "streamlit", "run", script, *flags]

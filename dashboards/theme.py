@@ -8,7 +8,7 @@ import re
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 from urllib.parse import quote
 
 import polars as pl
@@ -47,13 +47,30 @@ TONES = {
     "found": "calm",
     "proposed": "good",
     "refused": "warn",
-    "commit": "warn",
+    "commit": "calm",
     "lookup": "calm",
     "verify": "calm",
 }
 COLOURS = {"critical": "#8f1313", "high": "#d22f2f", "medium": "#d9920f", "low": "#8b98a9"}
-WIDTHS: dict[str, Literal["small", "medium", "large"]] = {"title": "large"}
+WIDTHS = {
+    "severity": 80,
+    "title": 250,
+    "subject": 105,
+    "detector": 125,
+    "status": 75,
+    "times": 50,
+    "started_at": 125,
+    "ended_at": 125,
+    "acked_by": 70,
+    "verdict": 65,
+    "trace_id": 250,
+    "steps": 60,
+    "denials": 65,
+    "errors": 60,
+    "agents": 250,
+}  # pixels of the two lists
 MOMENT = "YYYY-MM-DD HH:mm:ss"
+WORDED = {"latency_ms": "{} ms", "approver": "approver {}", "host": "host {}"}
 PILLS = frozenset(
     ("severity", "decision", "status", "state", "verdict", "op", "health", "told", "alert_severity")
 )
@@ -123,11 +140,11 @@ def tiles(*each: tuple[str, str, str, str]) -> None:
     st.html(f'<div class="gw-tiles">{"".join(drawn)}</div>')
 
 
-def banner(severity: str, title: str, notes: Sequence[str]) -> None:
-    """The head of one alert."""
+def banner(word: str, title: str, notes: Sequence[str]) -> None:
+    """The head of one alert or proposal; `word`, its severity or state, gives the colour."""
     lines = "".join(f"<span>{safe(note)}</span>" for note in notes if note)
     st.html(
-        f'<div class="gw-banner gw-edge-{TONES.get(severity, "calm")}">{pill(severity)}'
+        f'<div class="gw-banner gw-edge-{TONES.get(word, "calm")}">{pill(word)}'
         f"<strong>{safe(title)}</strong><p>{lines}</p></div>"
     )
 
@@ -162,10 +179,12 @@ def chooser(frame: pl.DataFrame, page: str, labels: Mapping[str, str]) -> None:
     for name, label in labels.items():
         if name == "severity":
             kinds[name] = st.column_config.MultiselectColumn(
-                label, options=SEVERITIES, color=shades, width="small"
+                label, options=SEVERITIES, color=shades, width=WIDTHS[name]
             )
         elif frame.schema[name] == pl.Datetime:
-            kinds[name] = st.column_config.DatetimeColumn(label, format=MOMENT, timezone="UTC")
+            kinds[name] = st.column_config.DatetimeColumn(
+                label, format=MOMENT, timezone="UTC", width=WIDTHS[name]
+            )
         else:
             kinds[name] = st.column_config.Column(label, width=WIDTHS.get(name))
     rows = frame.with_columns(clean)
@@ -179,7 +198,8 @@ def chooser(frame: pl.DataFrame, page: str, labels: Mapping[str, str]) -> None:
         key=key,
         on_select=chosen,
         selection_mode="single-row",
-        height=min(38 + 35 * len(frame), 420),
+        height="auto",
+        placeholder="–",
     )
 
 
@@ -233,6 +253,11 @@ def moment(value: datetime | None) -> str:
     return "–" if value is None else f"{value:%Y-%m-%d %H:%M:%S}"
 
 
+def count(number: int, word: str) -> str:
+    """A number with its noun: 1 step, 2 steps."""
+    return f"{number:,} {word}{'' if number == 1 else 's'}"
+
+
 def age(seconds: float) -> str:
     """A span of time in its largest unit that fits."""
     for unit, size in (("d", 86_400), ("h", 3_600), ("min", 60)):
@@ -253,6 +278,7 @@ def _part(name: str, value: Any) -> str:
     text = shown(value)
     if name in PILLS:
         return f"<div>{pill(text)}</div>"
+    text = WORDED.get(name, "{}").format(text)
     kind = "gw-mono" if name in MONO else "gw-faint" if name in FAINT else ""
     number = " gw-number" if isinstance(value, int | float | datetime) else ""
     return f'<div class="{kind}{number}">{safe(text)}</div>'

@@ -125,7 +125,7 @@ def _head(alert: dict[str, Any]) -> None:
         f"{alert['detector']} on {alert['subject']}",
         f"tenant {alert['tenant']}" if alert["tenant"] else "",
         f"{times[0]} to {times[1]} UTC",
-        f"{alert['times']:,} times",
+        theme.count(alert["times"], "finding"),
         taken if alert["acked_by"] else "nobody has taken it" if not alert["verdict"] else "",
         judged if alert["verdict"] else "",
         f"merged into {alert['merged_into']}" if alert["merged_into"] else "",
@@ -203,7 +203,9 @@ def _say(alert_id: str, sentence: str, *, good: bool = False) -> None:
 
 
 def _evidence(rows: pl.DataFrame) -> None:
-    theme.section("Evidence", f"{len(rows):,} events in order; at most 20 are kept per alert")
+    theme.section(
+        "Evidence", f"{theme.count(len(rows), 'event')} in order; at most 20 are kept per alert"
+    )
     if rows.is_empty():
         theme.empty(
             "The events are not stored any more. The ledger may still hold them:",

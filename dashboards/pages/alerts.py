@@ -81,7 +81,11 @@ def _boxes(detectors: list[str]) -> None:
 
 def _list(rows: pl.DataFrame) -> None:
     total = rows["total"].item(0)
-    count = f"{total:,} alerts" if total == len(rows) else f"the first {len(rows):,} of {total:,}"
+    count = (
+        theme.count(total, "alert")
+        if total == len(rows)
+        else f"the first {len(rows):,} of {total:,}"
+    )
     theme.section("Fired", f"{count}; select a row to see all of it")
     theme.chooser(rows.drop("total"), "alert", LABELS)
     st.download_button("Download as CSV", export.csv(rows.drop("total")), "alerts.csv", "text/csv")

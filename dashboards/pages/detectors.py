@@ -39,7 +39,7 @@ HEALTH = """
            judged_until, due_ranges, due_since, due_reason,
            alerts, open, right_ones, wrong_ones
     FROM judged FULL JOIN ranges USING (detector) FULL JOIN told USING (detector)
-    ORDER BY health = 'ok', detector LIMIT 200
+    ORDER BY list_position(['failing', 'stale', 'never', 'ok'], health), detector LIMIT 200
 """
 
 

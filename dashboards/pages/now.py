@@ -9,7 +9,7 @@ import streamlit as st
 
 from dashboards import theme
 from dashboards.client import Client
-from dashboards.filters import EARLIEST, Filters
+from dashboards.filters import Filters
 from dashboards.theme import Column
 
 TITLE = "Now"
@@ -17,6 +17,7 @@ ORDER = 10
 EVERY = 5
 
 STALE = 300  # seconds without a good run; the live loop ticks every few seconds
+SHORTEST = timedelta(minutes=30)  # that the chart shows
 BARS = 120  # more would be thinner than the eye
 STEPS = ("1 minute", "5 minutes", "15 minutes", "1 hour", "6 hours", "1 day", "7 days")
 MINUTES = (1, 5, 15, 60, 360, 1_440, 10_080)
@@ -83,9 +84,8 @@ class Data(NamedTuple):
 def load(client: Client, filters: Filters) -> Data:
     now, agent = filters.now, filters.agent
     hour, stale = now - timedelta(hours=1), now - timedelta(seconds=STALE)
-    since = filters.since
-    if since == EARLIEST:
-        since = client.sql(FIRST, since=since)["first"].item() or now
+    first = client.sql(FIRST, since=filters.since)["first"].item() or now
+    since = min(first, now - SHORTEST)  # a young store fills the chart all the same
     step = pace(since, now)
     return Data(
         open=client.sql(OPEN, language=filters.language, agent=agent),
@@ -216,11 +216,12 @@ def _bars(
     up = alt.Axis(tickCount=3, tickMinStep=1, format="~s")
     drawn: alt.Chart = (
         alt.Chart(rows)
-        .mark_bar(color=colour, binSpacing=0)
+        .mark_rect(color=colour, clip=True)
         .encode(
             x=alt.X("time:T", title=None, scale=span, axis=along),
             x2="stop:T",
             y=alt.Y(f"{name}:Q", title=name.capitalize(), axis=up),
+            y2=alt.datum(0),
             tooltip=[
                 alt.Tooltip("time:T", timeUnit="utcyearmonthdatehoursminutes", format=WHEN),
                 alt.Tooltip(f"{name}:Q", format=","),

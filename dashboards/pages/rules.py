@@ -63,9 +63,9 @@ def show(data: Data) -> None:
 def _proposal(row: dict[str, Any], *, opened: bool) -> None:
     with st.container(border=True):
         theme.banner(
-            "low" if row["state"] == "refused" else "medium",
+            row["state"],
             row["rule_id"],
-            (row["state"], theme.moment(row["made_at"]), row["branch"] or "", row["url"] or ""),
+            (theme.moment(row["made_at"]), row["branch"] or "", row["url"] or ""),
         )
         if not opened:
             return

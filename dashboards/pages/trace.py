@@ -53,10 +53,10 @@ FAMILY = """
 """
 COLUMNS = (
     Column("Time", ("ts",)),
-    Column("Agent", ("agent", "approver")),
+    Column("Agent", ("agent",)),
     Column("Step", ("tool", "op", "kind")),
     Column("With", ("params", "host", "text")),
-    Column("Gate", ("decision", "rule", "reason")),
+    Column("Gate", ("decision", "rule", "reason", "approver")),
     Column("Result", ("status", "latency_ms", "error")),
 )
 
@@ -124,9 +124,10 @@ def _steps(rows: pl.DataFrame, family: pl.DataFrame) -> None:
     asked = len(rows.filter(kind="approval_requested"))
     first, last = rows["ts"].min(), rows["ts"].max()
     span = (last - first).total_seconds() if first is not None and last is not None else 0  # type: ignore[operator, union-attr]
+    agents = rows["agent"].drop_nulls().n_unique()
     marked = rows["alert_id"].drop_nulls().n_unique()
     theme.tiles(
-        ("Steps", f"{total:,}", f"by {rows['agent'].drop_nulls().n_unique():,} agents", "calm"),
+        ("Steps", f"{total:,}", f"by {theme.count(agents, 'agent')}", "calm"),
         ("Took", theme.age(span), f"from {theme.moment(first)}", "calm"),  # type: ignore[arg-type]
         ("Denied", f"{denied:,}", f"{failed:,} failed", "bad" if denied else "good"),
         ("Approvals asked", f"{asked:,}", "", "warn" if asked else "calm"),

@@ -7,8 +7,9 @@ import importlib
 import re
 import socket
 import threading
+import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import datetime
 from typing import Any
 from urllib.parse import unquote
@@ -108,3 +109,13 @@ def _triage(store: Store, alert: str, action: str, body: dict[str, str], now: da
             " verdict_at = $now WHERE alert_id = $alert",
             {**body, "now": now, "alert": alert},
         )
+
+
+def listening(port: int, patience: float = 60.0) -> None:
+    """Wait until a process of ours answers on this port."""
+    until = time.monotonic() + patience
+    while time.monotonic() < until:
+        with suppress(OSError), socket.create_connection(("127.0.0.1", port), 1):
+            return
+        time.sleep(0.05)  # the process says nothing when it is ready
+    raise TimeoutError(f"nobody listens on port {port}")
