@@ -4,10 +4,9 @@ Reads: events, calls, incidents, rule files. Writes: through a forge, branches a
 Next: rules_miner/forges/.
 """
 
-import hmac
 import json
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from datetime import datetime
 from hashlib import sha256
 from pathlib import Path
@@ -17,22 +16,21 @@ import msgspec
 
 from ingest.config import ConfigError
 from ingest.store import Reader
-from rules_miner import bounds, pull_request
+from rules_miner import pull_request
 from rules_miner.backtest import Backtest, replay
 from rules_miner.check import rejected, rules, texts
 from rules_miner.choice import Found
-from rules_miner.columns import Case
+from rules_miner.evidence import evidence
 from rules_miner.forges import Known
 from rules_miner.forges.local import Local
 from rules_miner.gates import Refused
 from rules_miner.mine import Mined, mine
 from rules_miner.rule import Doc, RuleFile, build, dump, fingerprint, read
 from rules_miner.settings import Settings
-from rules_miner.signals import CATALOGUE, SIGNALS
+from rules_miner.signals import SIGNALS
 from rules_miner.subsumption import Standing
 from rules_miner.traces import stream
 
-MINER = "1"  # raise it when the same data may give other proposals
 LEDGER = "SELECT min(ledger_seq) AS first, max(ledger_seq) AS last FROM events"
 SAYS = {"abstain": "Stop and tell the user.", "clarify": "Ask the user before going on."}
 ID_ROOM, MESSAGE_ROOM = 40, 200  # a branch name of 100 characters holds domain and id
@@ -70,7 +68,7 @@ def run(
     span = {name: each and each.isoformat() for name, each in (("since", since), ("until", until))}
     answers: list[dict[str, Any]] = []
     for found, doc in zip(mined.proposals, docs, strict=True):
-        proof = _evidence(found, doc, mined, settings, {"ledger": ledger, "window": span})
+        proof = evidence(found, doc, mined, settings, {"ledger": ledger, "window": span})
         answers.append(_answer(doc, proof, tested[doc["id"]]))
         if answers[-1]["fingerprint"] in declined:
             answers[-1] |= {"state": "refused", "reason": "a person declined it: rejected.yaml"}
@@ -142,68 +140,6 @@ def _stem(when: Doc) -> str:
         tail = sha256(text.encode()).hexdigest()[:6]
         text = f"{text[: ID_ROOM - 7].rstrip('-')}-{tail}"
     return text
-
-
-def _evidence(
-    found: Found, doc: Doc, mined: Mined, settings: Settings, more: dict[str, Any]
-) -> dict[str, Any]:
-    """The sidecar: every figure, and digests in place of ids. No text from traces."""
-    hypothesis, table = found.hypothesis, found.hypothesis.table
-    runs = hypothesis.score
-    stopped = list(table.picked(runs.stopped))
-
-    def ids(kind: str, cases: Iterable[Case]) -> list[str]:
-        return sorted(_alias(kind, case.key, settings.key) for case in cases)
-
-    one_each = {case.family: case for case in sorted(stopped, key=lambda case: case.key)[::-1]}
-    return {
-        "v": 1,
-        "id": doc["id"],
-        "fingerprint": fingerprint(found.normal),
-        "catalogue": CATALOGUE,
-        "miner": MINER,
-        "data": mined.data,
-        **more,
-        "confirmed": False,
-        "runs": mined.runs,
-        "k": runs.k,
-        "late": runs.late.bit_count(),
-        "g": runs.g,
-        "u": runs.unknown.bit_count(),
-        "families": table.families(runs.stopped),
-        "agents": len({agent for case in stopped for agent in case.agents}),
-        "domains": list(found.domains),
-        "tests": list(mined.tests),
-        "p": hypothesis.p,
-        "critical": found.critical,
-        "alpha": bounds.spent(settings.alpha, settings.week),
-        "week": settings.week,
-        "bounds": {
-            "lower": min(found.plain, found.clustered),
-            "plain": found.plain,
-            "clustered": found.clustered,
-            "design_effect": found.effect,
-            "harm": found.harm,
-        },
-        "marginal": found.marginal,
-        "value": found.value,
-        "beside": [
-            {"id": name, "state": state, "incidents": count} for name, state, count in found.beside
-        ],
-        "replaces": list(found.replaces),
-        "incidents": ids("inc", stopped),
-        "late_incidents": ids("inc", table.picked(runs.late)),
-        "good_runs": ids("run", table.picked(runs.good)),
-        "unknown_runs": ids("run", table.picked(runs.unknown)),
-        "examples": ids("inc", [one_each[family] for family in sorted(one_each)[:3]]),
-        "seed": settings.seed,
-    }
-
-
-def _alias(kind: str, key: tuple[str, str], secret: str) -> str:
-    """inc-7f3a91: stands for a run, and does not tell its id to who lacks the key."""
-    text = "\0".join(key).encode(errors="surrogatepass")
-    return f"{kind}-{hmac.new(secret.encode(), text, 'sha256').hexdigest()[:6]}"
 
 
 def _answer(doc: Doc, proof: dict[str, Any], tested: Backtest) -> dict[str, Any]:
@@ -289,7 +225,7 @@ def _published(forge: Local, answer: dict[str, Any], now: datetime) -> dict[str,
 
 
 def _prints(known: Known) -> set[str]:
-    """The rule on the branch, and the rule that was proposed there: a person may have changed it."""
+    """The rule on the branch, and the one proposed there: a person may have changed it since."""
     file = _file(known.rule)
     try:
         proposed = json.loads(known.evidence or "{}").get("fingerprint")

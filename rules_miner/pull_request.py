@@ -186,7 +186,8 @@ def _found(doc: Doc, evidence: Mapping[str, Any]) -> str:
             f"limit of {evidence['critical']:.1e} (mining week {evidence['week']}, alpha "
             f"{evidence['alpha']:.5f}, hypergeometric over runs)",
             f"- ledger positions {evidence['ledger']['first']} - {evidence['ledger']['last']}, "
-            f"data sha256 `{evidence['data'][:12]}`, miner {evidence['miner']}, seed {evidence['seed']}",
+            f"data sha256 `{evidence['data'][:12]}`, miner {evidence['miner']}, "
+            f"seed {evidence['seed']}",
             "",
             "```sh",
             f"gatewatch mine --db gatewatch.duckdb --rules rules --json{span}",

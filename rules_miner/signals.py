@@ -18,7 +18,7 @@ Prefix = Sequence[Event]
 Holds = Callable[[Prefix, Call], bool]
 Enter = Callable[[Holds], Holds]
 
-WORD = re.compile(r"[\w.@-]{3,}")
+WORD = re.compile(r"[\w.@-]{2,}")
 NOTHING: tuple[Any, ...] = ("", [], {})
 NOTHING_SAID = re.compile(
     r"\s*(no|0) (results?|match(es)?|records?|rows?|entries|hits)( found)?\W*"
