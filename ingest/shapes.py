@@ -24,7 +24,7 @@ _HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 # Marks that other programs leave in the place of a secret, placeholders, and words that are none.
 _NOTHING = re.compile(
     r"[\[<(*]{0,4}\s?(?:redacted|removed|masked|filtered|hidden_due)\b.{0,60}|redacted-by.{0,60}"
-    r"|none|null|nil|true|false|undefined|yes|no|[-*.xX?{}<>$(\[]*"
+    r"|none|null|nil|true|false|undefined|yes|no|[-*.xX?]{3,}|[{}<>$(\[]{1,3}|-?"
     r"|\$\{?[A-Z_][A-Z0-9_]*\}?|\{\{?\s?[\w.]+\s?\}?\}|<[\w .-]+>|%\(\w+\)s",
     re.I | re.DOTALL,
 )

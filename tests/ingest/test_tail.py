@@ -215,6 +215,22 @@ def test_a_flood_in_one_file_does_not_hide_another(tmp_path: Path) -> None:
     assert sorted(first) == sorted([*numbered(0, 1000), "two b"])
 
 
+def test_the_copy_of_a_file_that_is_not_read_to_its_end_waits_for_it(tmp_path: Path) -> None:
+    log = tmp_path / "gate.log"
+    append(log, *numbered(0, 10))
+    reader = Reader(tmp_path / "gate.log*", batch_bytes=100)
+    reader.poll()
+    append(log, *numbered(10, 1000))
+    shutil.copy(log, tmp_path / "gate.log.1")
+
+    reader.poll()
+    while reader.tail.behind:
+        reader.poll()
+    reader.poll()
+
+    assert texts(reader.lines) == numbered(0, 1000)
+
+
 def test_the_unread_end_of_a_file_that_was_renamed_out_of_the_pattern_is_read(
     tmp_path: Path,
 ) -> None:
