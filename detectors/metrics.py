@@ -198,10 +198,10 @@ def _attempts(reader: Reader, receivers: Sequence[str]) -> Iterator[Metric]:
     )
     tries: dict[str, int] = dict.fromkeys(receivers, 0)
     bad: dict[tuple[str, str], int] = {}
-    sql = (
-        "SELECT receiver, outcome, coalesce(reason, 'other') AS reason, count(*) AS n FROM attempts"
-    )
-    for row in reader.rows(sql + " GROUP BY ALL"):
+    sql = """
+        SELECT receiver, outcome, coalesce(reason, 'other') AS reason, count(*) AS n
+        FROM attempts WHERE outcome NOT IN ('started', 'digest') GROUP BY ALL"""
+    for row in reader.rows(sql):
         tries[row["receiver"]] = tries.get(row["receiver"], 0) + row["n"]
         if row["outcome"] != "delivered":
             key = row["receiver"], row["reason"]

@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from detectors import detector, routing, telling, triage
+from detectors import detector, outbox, routing, telling, triage
 from detectors.detector import Detector
 from detectors.engine import Engine, Tick
 from detectors.routing import Route
@@ -107,6 +107,7 @@ def open_parts(
             detectors = detector.load_all(cursor, settings.detectors, extra, where)
             routing.check_detectors(routes, list(detectors), f"{where}: receivers")
             triage.seed(cursor)
+            outbox.reset(cursor)
     except BaseException:
         store.close()
         raise

@@ -6,9 +6,11 @@ Reads: a batch, events, calls. Writes: every table of sections 1 and 2 of ingest
 Next: detectors/engine.py.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from types import MappingProxyType
 
 import duckdb
 import msgspec
@@ -19,9 +21,10 @@ from ingest.adapter import Adapter
 from ingest.hosts import canonical_host
 from ingest.parse import Parsed
 from ingest.segment import Batched
-from ingest.store import Db, fetch, one
+from ingest.store import Db, Store, fetch, one
 
 JOINED_GAP = timedelta(minutes=10)  # touched times closer than this are one stretch to judge
+SMALL = 500  # lines: below this, DuckDB is not asked to optimise the adapter's query
 BACKFILL = timedelta(hours=1)  # older than this at arrival: history, not live traffic
 FRESH = """
     CREATE OR REPLACE TEMP TABLE fresh AS
@@ -75,34 +78,37 @@ class Landed:
     repeated: bool = False
 
 
-def apply(db: Db, batch: Batched, parsed: Sequence[Parsed], adapter: Adapter) -> Landed:
-    """Land one batch inside the caller's transaction."""
+class AdapterError(RuntimeError):
+    """The adapter's query raised on this batch: at least one line of it is poison."""
+
+
+def apply(
+    db: Db,
+    batch: Batched,
+    parsed: Sequence[Parsed],
+    adapter: Adapter,
+    poison: Mapping[int, str] = MappingProxyType({}),
+) -> Landed:
+    """Land one batch inside the caller's transaction.
+
+    `poison`: ledger positions of lines that the adapter cannot read, with the reason; see `probe`.
+    """
     marker, at = batch.marker, batch.at
-    table = pa.table(
-        {
-            "ledger_seq": pa.array(
-                [batch.first + i for i, each in enumerate(parsed) if each.doc is not None],
-                pa.uint64(),
-            ),
-            "doc": pa.array([each.doc for each in parsed if each.doc is not None], pa.string()),
-        }
-    )
-    db.register("incoming", table)
-    db.execute(
-        "CREATE OR REPLACE TEMP TABLE lines AS SELECT ledger_seq, $source AS source,"
-        " $at::TIMESTAMPTZ AS received_at, doc::JSON AS doc FROM incoming",
-        {"source": marker.source, "at": at},
-    )
-    db.unregister("incoming")
-    failed = _adapt(db, adapter)
-    db.execute(ENRICHED, {"at": at})
+    docs = [
+        (batch.first + number, each.doc)
+        for number, each in enumerate(parsed)
+        if each.doc is not None and batch.first + number not in poison
+    ]
+    with _planned_for(db, len(docs)):
+        _adapt(db, batch, docs, adapter)
+        db.execute(ENRICHED, {"at": at})
     _mark(db, batch, parsed)
     _canonical_hosts(db)
     conflicts = identity.deduplicate(db, at)
     db.execute("INSERT INTO events BY NAME SELECT * FROM new")
     touched = calls.join(db)
     db.execute(COUNTS)
-    quarantined = quarantine.keep(db, batch, parsed, adapter, failed)
+    quarantined = quarantine.keep(db, batch, parsed, adapter, poison)
     events = int(one(db, "SELECT count(*) FROM new"))
     found = int(one(db, "SELECT count(*) FROM enriched"))
     landed = Landed(len(batch.entries), events, found - events, quarantined, conflicts)
@@ -113,39 +119,66 @@ def apply(db: Db, batch: Batched, parsed: Sequence[Parsed], adapter: Adapter) ->
     return landed
 
 
-def _adapt(db: Db, adapter: Adapter) -> dict[int, str]:
-    """Run the adapter over `lines` into `fresh`. Lines that make DuckDB raise are left out, and
-    returned with the reason: one of them must not hold up the others."""
-    try:
-        db.execute(FRESH.format(adapter=adapter.sql))
-        return {}
-    except duckdb.Error:
-        pass
-    failed: dict[int, str] = {}
-    db.execute("CREATE OR REPLACE TEMP TABLE every_line AS SELECT * FROM lines")
-    seqs = [row[0] for row in db.execute("SELECT ledger_seq FROM lines ORDER BY 1").fetchall()]
-    waiting = [seqs]
+def probe(
+    store: Store, batch: Batched, parsed: Sequence[Parsed], adapter: Adapter
+) -> dict[int, str]:
+    """Find the lines on which the adapter raises, by halving. One must not hold up the others.
+
+    Each try has a transaction of its own: an error ends the one that it happens in.
+    """
+    poison: dict[int, str] = {}
+    waiting = [
+        [(batch.first + n, each.doc) for n, each in enumerate(parsed) if each.doc is not None]
+    ]
     while waiting:
         part = waiting.pop()
         try:
-            _only(db, part)
-            db.execute(FRESH.format(adapter=adapter.sql))
-        except duckdb.Error as error:
+            with store.writing() as db:
+                _adapt(db, batch, part, adapter)
+        except AdapterError as error:
             if len(part) == 1:
-                failed[part[0]] = str(error).splitlines()[0][:200]
+                poison[part[0][0]] = str(error)
             else:
                 waiting += [part[: len(part) // 2], part[len(part) // 2 :]]
-    _only(db, [seq for seq in seqs if seq not in failed])
-    db.execute(FRESH.format(adapter=adapter.sql))
-    return failed
+    return poison
 
 
-def _only(db: Db, seqs: Sequence[int]) -> None:
-    db.execute(
-        "CREATE OR REPLACE TEMP TABLE lines AS"
-        " FROM every_line WHERE list_contains($seqs, ledger_seq)",
-        {"seqs": list(seqs)},
+def _adapt(
+    db: Db, batch: Batched, docs: Sequence[tuple[int, str | None]], adapter: Adapter
+) -> None:
+    """The lines into `lines`, and what the adapter makes of them into `fresh`."""
+    table = pa.table(
+        {
+            "ledger_seq": pa.array([each[0] for each in docs], pa.uint64()),
+            "doc": pa.array([each[1] for each in docs], pa.string()),
+        }
     )
+    db.register("incoming", table)
+    try:
+        db.execute(
+            "CREATE OR REPLACE TEMP TABLE lines AS SELECT ledger_seq, $source AS source,"
+            " $at::TIMESTAMPTZ AS received_at, doc::JSON AS doc FROM incoming",
+            {"source": batch.marker.source, "at": batch.at},
+        )
+        db.execute(FRESH.format(adapter=adapter.sql))
+    except duckdb.Error as error:
+        raise AdapterError(str(error).splitlines()[0][:200]) from None
+    finally:
+        db.unregister("incoming")
+
+
+@contextmanager
+def _planned_for(db: Db, lines: int) -> Iterator[None]:
+    """Planning an adapter well takes ten times as long as running it over a few lines."""
+    if lines >= SMALL:
+        yield
+        return
+    db.execute("PRAGMA disable_optimizer")
+    try:
+        yield
+    finally:
+        with suppress(duckdb.Error):  # in a transaction that failed: the next one sets it again
+            db.execute("PRAGMA enable_optimizer")
 
 
 def _mark(db: Db, batch: Batched, parsed: Sequence[Parsed]) -> None:

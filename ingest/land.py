@@ -7,7 +7,7 @@ Next: detectors/engine.py.
 """
 
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -15,7 +15,7 @@ import duckdb
 import msgspec
 
 from ingest import adapter
-from ingest.apply import Landed, apply
+from ingest.apply import AdapterError, Landed, apply, probe
 from ingest.batch import Batch, Oversized
 from ingest.ledger import Ledger
 from ingest.parse import Parsed, parse
@@ -61,7 +61,7 @@ class Lander:
         """
         with self._turn:
             self.recover()
-            self._adapter(batch.adapter, f"sources.{batch.source}.adapter")
+            self._adapter(batch.adapter, batch.source)
             if batch.key and (answer := self._answered(batch)):
                 return answer
             entries, parsed = self._read(batch)
@@ -115,26 +115,29 @@ class Lander:
             self._store.checkpoint()
         return landed
 
-    def _commit(self, batch: Batched, parsed: Any) -> Landed:
+    def _commit(self, batch: Batched, parsed: Sequence[Parsed]) -> Landed:
+        poison: Mapping[int, str] = {}
         for last_try in (False, True):
             try:
                 with self._store.writing() as db:
                     if batch.marker.adapter == OWN:
                         return _note(db, batch, parsed)
-                    where = f"sources.{batch.marker.source}.adapter"
-                    found = self._adapter(batch.marker.adapter, where)
-                    landed = apply(db, batch, parsed, found)
+                    found = self._adapter(batch.marker.adapter, batch.marker.source)
+                    landed = apply(db, batch, parsed, found, poison)
                     self._step("applied")
                 return landed
+            except AdapterError:
+                poison = probe(self._store, batch, parsed, found)
             except duckdb.Error as error:
                 if last_try:
                     text = str(error).splitlines()[0]
                     raise BehindError(f"{self._store.path}: cannot be written: {text}") from None
-        raise AssertionError("unreachable")
+        raise AssertionError("a batch without its poison still raised")
 
-    def _adapter(self, name: str, where: str) -> adapter.Adapter:
+    def _adapter(self, name: str, source: str) -> adapter.Adapter:
         if name not in self._adapters:
             with self._store.writing() as db:
+                where = f"sources.{source}.adapter"
                 self._adapters[name] = adapter.load(name, db, where)
         return self._adapters[name]
 
@@ -178,10 +181,10 @@ def _parsed(entry: Entry) -> Parsed:
     return parse(entry.line)
 
 
-def _note(db: Db, batch: Batched, parsed: Any) -> Landed:
+def _note(db: Db, batch: Batched, parsed: Sequence[Parsed]) -> Landed:
     """What the service recorded itself, back into `operator_log`, and policies into theirs."""
     for number, each in enumerate(parsed):
-        doc = msgspec.json.decode(each.doc)
+        doc = msgspec.json.decode(each.doc or "{}")
         detail = msgspec.json.encode(doc["detail"]).decode()
         row = [batch.first + number, batch.at, doc["actor"], doc["action"], doc["subject"], detail]
         db.execute("INSERT INTO operator_log VALUES (?, ?, ?, ?, ?, ?, false)", row)

@@ -3,7 +3,7 @@
 Reads: a batch, enriched (temporary). Writes: quarantine. Next: detectors/metrics.py.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -18,11 +18,11 @@ SHOWN = 1024  # characters of a line in the table; the ledger has the whole
 
 
 def keep(
-    db: Db, batch: Batched, parsed: Sequence[Parsed], adapter: Adapter, failed: dict[int, str]
+    db: Db, batch: Batched, parsed: Sequence[Parsed], adapter: Adapter, poison: Mapping[int, str]
 ) -> int:
     """Keep every line that gave no event, with the reason. Returns how many."""
     silent = "SELECT ledger_seq FROM {} WHERE ledger_seq NOT IN (SELECT ledger_seq FROM enriched)"
-    mute = {row[0] for row in db.execute(silent.format("lines")).fetchall()} | failed.keys()
+    mute = {row[0] for row in db.execute(silent.format("lines")).fetchall()} | poison.keys()
     rows: list[tuple[Any, ...]] = []
     for number, (entry, each) in enumerate(zip(batch.entries, parsed, strict=True)):
         seq = batch.first + number
@@ -30,7 +30,7 @@ def keep(
             continue
         reason, detail = each.reason, each.error
         if each.doc is not None:
-            reason, detail = _why(each.doc, adapter, failed.get(seq))
+            reason, detail = _why(each.doc, adapter, poison.get(seq))
         line = entry.line.head if isinstance(entry.line, Oversized) else entry.line
         shown = line[: SHOWN * 4].decode(errors="replace")[:SHOWN].replace("\0", "\u2400")
         rows.append(

@@ -50,7 +50,7 @@ class Store:
     def writing(self) -> Iterator[Db]:
         """The writer's cursor, inside a transaction that commits at the end or leaves no trace."""
         with self._turn:
-            self._writer.execute("BEGIN TRANSACTION")
+            self._writer.execute("PRAGMA enable_optimizer; BEGIN TRANSACTION")
             try:
                 yield self._writer
                 self._writer.execute("COMMIT")

@@ -82,7 +82,7 @@ def send(
     """Send one test message and print what the service answered."""
     chosen = settings(config)
     routes = {
-        route.name: route for route in routing.load(chosen.receivers, f"{DEFAULT}: receivers")
+        route.name: route for route in routing.load(chosen.receivers, f"{DEFAULT}: receivers", chosen.language)
     }
     if receiver not in routes:
         hint = nearest(receiver, routes) if routes else " No [receivers.NAME] is configured."

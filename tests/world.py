@@ -1,0 +1,126 @@
+"""A whole small installation in a folder: lines go in, time passes, alerts come out."""
+
+import json
+from collections.abc import Callable, Iterable, Sequence
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from detectors import detector, engine, telling, triage
+from detectors.detector import Detector
+from detectors.engine import Engine, Tick
+from detectors.routing import Route
+from gatewatch.parts import put_policy
+from ingest.batch import Batch, Line
+from ingest.land import Landed, Lander
+from ingest.ledger import Ledger
+from ingest.redact import Redactor
+from ingest.store import Db, open_store
+
+START = datetime(2026, 3, 10, 9, 0, tzinfo=UTC)
+KEY = b"a key for tests: 32 bytes long.."
+POLICY = {
+    "global": {
+        "default_action": "deny",
+        "timezone": "UTC",
+        "unattended_window": [{"start": "22:00", "end": "08:00"}],
+    },
+    "egress": {"allowed_hosts": ["api.crm.example", "*.billing.example"]},
+}
+SAID = ("detector", "subject", "severity", "started_at", "ended_at", "rows", "title", "facts")
+
+
+def at(minutes: float) -> datetime:
+    """So many minutes after nine o'clock."""
+    return START + timedelta(minutes=minutes)
+
+
+def native(minutes: float, agent: str = "a1", kind: str = "tool_call", **more: Any) -> bytes:
+    """A native line at so many minutes after nine o'clock."""
+    doc = {"ts": at(minutes).isoformat(), "kind": kind, "agent": agent, **more}
+    return json.dumps(doc, separators=(",", ":")).encode()
+
+
+def denied(minutes: float, agent: str = "a1", **more: Any) -> bytes:
+    return native(minutes, agent, **({"tool": "crm.export_contacts", "decision": "deny"} | more))
+
+
+_known: dict[str, dict[str, Detector]] = {}
+
+
+def _loaded(db: Db, settings: dict[str, dict[str, Any]]) -> dict[str, Detector]:
+    """Checking the whole catalogue takes a second: once per settings is enough."""
+    key = repr(settings)
+    if key not in _known:
+        _known[key] = detector.load_all(db, settings)
+    return dict(_known[key])
+
+
+class World:
+    """Opened on a folder; opening it again is a restart."""
+
+    def __init__(
+        self,
+        folder: Path,
+        routes: tuple[Route, ...] = (),
+        settings: dict[str, dict[str, Any]] | None = None,
+        policy: dict[str, Any] | None = POLICY,
+        step: Callable[[str], None] | None = None,
+    ) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        self.folder, self.routes = folder, routes
+        self.store = open_store(folder / "gatewatch.duckdb")
+        self.ledger = Ledger(folder / "gatewatch.ledger")
+        steps = [step] if step else []
+        self.lander = Lander(self.store, self.ledger, Redactor(KEY), *steps)
+        if policy is not None:
+            path = folder / "policy.json"
+            path.write_text(json.dumps(policy))
+            put_policy(self.store, self.lander, path)
+        with self.store.writing() as db:
+            self.detectors = _loaded(db, settings or {})
+            triage.seed(db)
+        self.engine = Engine(self.store, self.detectors)
+
+    def land(self, lines: Iterable[Line], now: datetime | None = None, **more: Any) -> Landed:
+        batch = Batch(more.pop("source", "gate"), more.pop("adapter", "native"), tuple(lines), **more)
+        return self.lander.land(batch, now or at(24 * 60))
+
+    def tick(self, now: datetime) -> Tick:
+        tick = self.engine.judge(now)
+        with self.store.writing() as db:
+            triage.catch_up(db)
+            tick.told = telling.tell(db, self.detectors, self.routes, "http://here", now)
+        return tick
+
+    def rows(self, sql: str, **params: Any) -> list[dict[str, Any]]:
+        return self.store.rows(sql, **params)
+
+    def alerts(self, without: Sequence[str] = ("silent_source",)) -> list[tuple[Any, ...]]:
+        """What stands, without ids and without what only arrival decides."""
+        rows = self.rows("SELECT * FROM alerts WHERE status IN ('open', 'resolved')")
+        said = [row | {"facts": msgspec.json.decode(row["facts"])} for row in rows]
+        return sorted(
+            (tuple(repr(row[key]) for key in SAID) + (tuple(row["event_ids"]),)
+             for row in said if row["detector"] not in without),
+        )  # fmt: skip
+
+    def backtest(self, without: Sequence[str] = ("silent_source",)) -> list[tuple[Any, ...]]:
+        """The same from one pass over everything that is stored."""
+        with self.store.reading() as db:
+            span = engine.history(db)
+            if span is None:
+                return []
+            until = span[1] + timedelta(days=3)  # windows close after the last event
+            found = engine.backtest(db, self.detectors.values(), span[0], until)
+        return sorted(
+            tuple(repr(getattr(each, key)) for key in SAID) + (each.event_ids,)
+            for each in found
+            if each.detector not in without
+        )
+
+    def close(self) -> None:
+        self.ledger.close()
+        self.store.close()
