@@ -22,6 +22,17 @@ SAMPLES = {
     "kong.ndjson": {"request.headers.apikey"},
     "litellm_audit.ndjson": {"changed_by_api_key"},
 }
+NAMES = (
+    "password PASSWD db_password secret clientSecret client_secret api_key apikey X-Api-Key"
+    " secretAccessKey private_key Authorization cookie Set-Cookie credential credentials"
+    " token access_token authToken id-token"
+)
+SOUNDS = (
+    "tokens_in tokens_out max_tokens token_count total_tokens params_digest keyboard"
+    " authorization_status authorization.k8s.io/decision cookie_consent secret_scan_result"
+    " passwordless secretary tokenizer api_key_id event_id"
+)
+LONG = r"""_|a|-|\|token:|token=|eyJ-|a://|x:|4|"a|password="a|secret |Bearer |4111 |api_"""
 
 
 def one(line: bytes | dict[str, Any]) -> Redacted:
@@ -74,11 +85,7 @@ def test_only_secrets_change_in_the_samples_of_all_formats() -> None:
 
 @pytest.mark.parametrize(
     "key",
-    (
-        "password PASSWD db_password secret clientSecret client_secret api_key apikey X-Api-Key"
-        " secretAccessKey private_key Authorization cookie Set-Cookie credential credentials"
-        " token access_token authToken id-token"
-    ).split(),
+    NAMES.split(),
 )
 def test_a_key_that_names_a_secret_hides_its_value(key: str) -> None:
     found = one({"a": [{key: "plain words"}]})
@@ -89,11 +96,7 @@ def test_a_key_that_names_a_secret_hides_its_value(key: str) -> None:
 
 @pytest.mark.parametrize(
     "key",
-    (
-        "tokens_in tokens_out max_tokens token_count total_tokens params_digest keyboard"
-        " authorization_status authorization.k8s.io/decision cookie_consent secret_scan_result"
-        " passwordless secretary tokenizer api_key_id event_id"
-    ).split(),
+    SOUNDS.split(),
 )
 def test_a_key_that_only_sounds_like_one_hides_nothing(key: str) -> None:
     assert one({key: "plain words", "n": {key: 12}}).paths == ()
@@ -236,9 +239,7 @@ def test_paths_of_a_hostile_line_are_few_and_short() -> None:
 
 @pytest.mark.parametrize(
     "unit",
-    r"""_|a|-|\|token:|token=|eyJ-|a://|x:|4|"a|password="a|secret |Bearer |4111 |api_""".split(
-        "|"
-    ),
+    LONG.split("|"),
 )
 def test_no_long_text_takes_long(unit: str) -> None:
     text = unit * (60_000 // len(unit)) + " token=x1"
