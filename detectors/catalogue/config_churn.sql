@@ -1,0 +1,50 @@
+-- title     = "{subject}: changed {changes} times on {day}"
+-- title_zh  = "{subject}：{day} 当天已变更 {changes} 次"
+-- severity  = "medium"
+-- why       = "The same configuration is changed again and again within a day. Somebody, or an agent, is trying settings out on a live system, or two of them undo each other's work."
+-- respond   = "Compare the contents in the evidence: a value that goes back and forth means two writers. Find out who they are and whether an agent may write this object at all. Put it back to the last approved content."
+-- quiet     = "A write that changes nothing. The first write of an object that was not seen in the day before. A day of planned roll-outs."
+-- lookback  = "50 hours"
+-- gap       = "12 hours"
+-- needs     = ["config_object", "config_after"]
+-- [params]
+-- most      = { type = "integer", default = 3, min = 1 }
+
+WITH writes AS (
+    SELECT coalesce(tenant, '') AS tenant, config_object AS subject, ts, event_id, native_id, agent,
+           try_cast(coalesce(attrs ->> 'seq', params ->> 'seq') AS BIGINT) AS seq,
+           nullif(config_after::VARCHAR, 'null') AS content, nullif(config_before::VARCHAR, 'null') AS stated,
+           local_day(ts) AS day
+    FROM events
+    WHERE ts >= $since - $lookback AND ts < $until AND kind = 'config_changed' AND config_object IS NOT NULL
+      AND coalesce(decision, '') <> 'deny' AND coalesce(status, 'ok') NOT IN ('denied', 'cancelled', 'error')
+),
+linked AS (
+    SELECT *, last_value(content IGNORE NULLS) OVER earlier AS known,
+              last_value(CASE WHEN content IS NOT NULL THEN ts END IGNORE NULLS) OVER earlier AS known_at
+    FROM writes
+    WINDOW earlier AS (PARTITION BY tenant, subject ORDER BY ts, seq NULLS FIRST, native_id NULLS FIRST, event_id
+                       ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING)
+),
+effective AS (  -- what was known is remembered for the lookback less the longest day there is
+    SELECT *
+    FROM linked
+    WHERE content IS NULL
+       OR content <> CASE WHEN known_at >= ts - ($lookback - INTERVAL '26 hours') THEN known ELSE stated END
+),
+counted AS (
+    SELECT *, count(*) OVER so_far AS changes, min(ts) OVER so_far AS first_ts,
+           list({'event_id': event_id, 'content': content, 'agent': agent}) OVER (
+               PARTITION BY tenant, subject, day ORDER BY ts, seq NULLS FIRST, native_id NULLS FIRST, event_id
+               ROWS BETWEEN 19 PRECEDING AND CURRENT ROW) AS near
+    FROM effective
+    WINDOW so_far AS (PARTITION BY tenant, subject, day ORDER BY ts, seq NULLS FIRST, native_id NULLS FIRST, event_id
+                      ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW)
+)
+SELECT subject, tenant, first_ts AS started_at, ts AS ended_at,
+       list_sort(list_distinct(list_transform(near, lambda x: x.event_id))) AS event_ids,
+       changes, day,
+       list_sort(list_distinct(list_filter(list_transform(near, lambda x: left(x.content, 200)), lambda x: x IS NOT NULL))) AS contents,
+       list_sort(list_distinct(list_filter(list_transform(near, lambda x: x.agent), lambda x: x IS NOT NULL))) AS agents
+FROM counted
+WHERE changes > $most AND ts >= $since

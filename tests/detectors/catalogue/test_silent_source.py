@@ -1,0 +1,105 @@
+from datetime import datetime, timedelta
+from typing import Any
+
+import pyarrow as pa
+
+from detectors import detector
+from tests.kit import INSTANT, agreed, at, loaded, store, united
+
+MINUTE = timedelta(minutes=1)
+START = at("2026-03-09T00:00:00")
+
+
+def every(minutes: int, until: str, source: str = "gate", since: datetime = START) -> list[Any]:
+    """Arrivals of one source every so many minutes, up to and including `until`."""
+    return [
+        {"source": source, "minute": since + i * minutes * MINUTE, "lines": 3}
+        | {"last_event_id": f"{source}-{i:04}"}
+        for i in range((at(until) - since) // (minutes * MINUTE) + 1)
+    ]
+
+
+def silences(rows: list[Any], until: str, **settings: Any) -> list[dict[str, Any]]:
+    """What one pass up to `until` finds; slices must agree, and the lookback must hold."""
+    stores = []
+    for order in (rows, rows[::-1]):
+        db = store()
+        db.register("by_hand", pa.Table.from_pylist(order))
+        db.execute("INSERT INTO arrivals BY NAME SELECT * FROM by_hand")
+        db.unregister("by_hand")
+        stores.append(db)
+    each = loaded("silent_source", stores[0], **settings)
+    found = agreed(each, stores[0], stores[1], START, at(until))
+    if found:
+        last = found[-1]["ended_at"]
+        stores[0].execute("DELETE FROM arrivals WHERE minute < ?", [last - each.lookback])
+        assert found[-1] in detector.find(each, stores[0], last, last + INSTANT)
+    return found
+
+
+def test_a_source_that_stops_fires_each_minute_after_ten_quiet_ones() -> None:
+    rows = silences(every(1, "2026-03-09T02:00:00"), "2026-03-09T02:13:00")
+
+    assert [row["ended_at"] for row in rows] == [
+        at("2026-03-09T02:11:00"),
+        at("2026-03-09T02:12:00"),
+    ]
+    assert {row["subject"] for row in rows} == {"gate"}
+    assert rows[0]["started_at"] == at("2026-03-09T02:00:00")
+    assert rows[0]["event_ids"] == ["gate-0120"]
+    assert rows[-1]["severity"] == "medium"
+
+
+def test_ten_minutes_are_quiet() -> None:
+    assert silences(every(1, "2026-03-09T02:00:00"), "2026-03-09T02:11:00") == []
+
+
+def test_a_slow_source_fires_after_five_times_its_usual_gap_and_is_quiet_before() -> None:
+    slow = every(7, "2026-03-09T07:00:00")
+
+    assert silences(slow, "2026-03-09T07:36:00") == []
+    [found] = silences(slow, "2026-03-09T07:37:00")
+    assert (found["usual_minutes"], found["silent_minutes"]) == (7.0, 36)
+
+
+def test_a_source_that_was_heard_in_fewer_than_twenty_minutes_is_quiet() -> None:
+    end = "2026-03-09T03:00:00"
+
+    assert silences(every(1, "2026-03-09T00:18:00"), end) == []
+    assert silences(every(1, "2026-03-09T00:19:00"), end)
+
+
+def test_a_source_that_comes_back_stops_firing_with_its_next_line() -> None:
+    gone = every(1, "2026-03-09T02:00:00")
+    back = every(1, "2026-03-09T03:00:00", since=at("2026-03-09T02:30:00"))
+
+    rows = silences(gone + back, "2026-03-09T03:00:30")
+
+    assert rows[-1]["ended_at"] == at("2026-03-09T02:30:00")
+
+
+def test_a_silence_fires_for_a_day_and_then_it_is_a_fact() -> None:
+    rows = silences(every(1, "2026-03-09T02:00:00"), "2026-03-11T00:00:00")
+
+    [(_, start, end)] = united(rows, timedelta(minutes=15))
+    assert (start, end) == (at("2026-03-09T02:00:00"), at("2026-03-10T02:00:00"))
+
+
+def test_three_sources_silent_at_once_and_no_other_fire_high() -> None:
+    three = [row for name in "abc" for row in every(1, "2026-03-09T02:00:00", name)]
+
+    rows = silences(three, "2026-03-09T02:12:00")
+    assert {(row["severity"], row["all_sources"]) for row in rows} == {("high", True)}
+
+    others = silences(three + every(1, "2026-03-09T03:00:00", "d"), "2026-03-09T02:12:00")
+    assert {(row["severity"], row["silent_sources"]) for row in others} == {("medium", 3)}
+
+
+def test_two_of_two_silent_sources_fire_as_medium() -> None:
+    two = [row for name in "ab" for row in every(1, "2026-03-09T02:00:00", name)]
+
+    assert {row["severity"] for row in silences(two, "2026-03-09T02:12:00")} == {"medium"}
+
+
+def test_a_row_of_arrivals_for_each_batch_counts_its_minute_once_so_it_is_quiet() -> None:
+    assert silences(every(1, "2026-03-09T00:18:00") * 3, "2026-03-09T01:00:00") == []
