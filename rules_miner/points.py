@@ -6,8 +6,10 @@ Reads: nothing. Writes: nothing. Next: rules_miner/mine.py, rules_miner/backtest
 from typing import Any
 
 from detectors.controls.stopping import Observation, Past
-from rules_miner.signals import REACH, Prefix, observed, things
+from rules_miner.signals import Prefix, observed, things
 from rules_miner.traces import Call, Point, Run, printable
+
+REACH = 500  # events that a gate is taken to remember: what lies further back is forgotten
 
 
 def points(run: Run) -> list[Point]:
@@ -34,8 +36,11 @@ def domain_of(run: Run, tool: str) -> str:
 
 
 def observations(run: Run) -> list[tuple[Point, Observation]]:
-    """Every decision point with its observation, in order; each from `events[:at]` alone."""
-    return [(point, observation(run.events[: point.at], point)) for point in points(run)]
+    """Every decision point with its observation, in order; each from what came before it alone."""
+    return [
+        (point, observation(run.events[max(0, point.at - REACH) : point.at], point))
+        for point in points(run)
+    ]
 
 
 def observation(prefix: Prefix, point: Point) -> Observation:
@@ -47,7 +52,7 @@ def observation(prefix: Prefix, point: Point) -> Observation:
         signals=observed(prefix, call),
         op=call.op,
         args=call.params,
-        target=_target(prefix[-REACH:], call),
+        target=_target(prefix, call),
         history=history(prefix),
     )
 

@@ -8,12 +8,12 @@ Reads: nothing. Writes: nothing. Next: rules_miner/points.py.
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 from rules_miner.traces import Call, Event
 
 CATALOGUE = 1  # raise it when the meaning of a signal changes: all counts must then be redone
-REACH = 500  # events that a signal looks back over: a gate's memory is bounded, and so is ours
 Prefix = Sequence[Event]
 Holds = Callable[[Prefix, Call], bool]
 Enter = Callable[[Holds], Holds]
@@ -68,11 +68,10 @@ def signal(why: str, *needs: str, says: str, asks: bool = False, audit_only: boo
 
 def observed(prefix: Prefix, call: Call, audit: bool = False) -> frozenset[str]:
     """The names of the signals that hold before `call`; those for audits only on demand."""
-    recent = prefix[-REACH:]
     return frozenset(
         name
         for name, each in SIGNALS.items()
-        if (audit or not each.audit_only) and each.holds(recent, call)
+        if (audit or not each.audit_only) and each.holds(prefix, call)
     )
 
 
@@ -223,10 +222,11 @@ def refusal_text_then_commit(prefix: Prefix, call: Call) -> bool:
     return call.op == "commit" and bool(said) and bool(REFUSED.search(said[-1]))
 
 
-def prefixes(tool: str) -> list[str]:
+@lru_cache(maxsize=10_000)
+def prefixes(tool: str) -> tuple[str, ...]:
     """The ladder of a name's prefixes, shortest first: crm., crm.export_. None: the name itself."""
     ends = [mark.end() for mark in re.finditer(r"[._:/-]+", tool) if mark.start() > 0]
-    return [tool[:end] for end in ends if end < len(tool)] or [tool]
+    return tuple(tool[:end] for end in ends if end < len(tool)) or (tool,)
 
 
 def things(value: Any, depth: int = 4) -> list[tuple[str, dict[str, Any]]]:

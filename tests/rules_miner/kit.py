@@ -6,6 +6,8 @@ from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
+import pyarrow as pa
+
 from ingest.store import Store, memory_store
 from rules_miner.rule import Doc, build
 from rules_miner.subsumption import Standing
@@ -62,21 +64,29 @@ def stored(runs: Iterable[Run], seed: int | None = None, source: str = "shop") -
     if seed is not None:
         random.Random(seed).shuffle(rows)  # noqa: S311 - a seeded order, no secret
         random.Random(seed).shuffle(labels)  # noqa: S311
-    with store.writing() as db:
-        for run, at, event in rows:
-            _insert(db, "events", _row(run, at, event, source))
-        for run in labels:
-            wrong = run.events[run.commit] if run.commit is not None else None
-            row = {
-                "incident_id": run.trace_id,
-                "label": run.label,
-                "trace_id": run.trace_id,
-                "event_id": wrong and wrong.event_id,
-                "author": "test",
-                "labelled_at": NOW,
-            }
-            _insert(db, "incidents", row)
+    incidents = [
+        {
+            "incident_id": run.trace_id,
+            "label": run.label,
+            "trace_id": run.trace_id,
+            "event_id": None if run.commit is None else run.events[run.commit].event_id,
+            "author": "test",
+            "labelled_at": NOW,
+        }
+        for run in labels
+    ]
+    insert(store, "events", [_row(run, at, event, source) for run, at, event in rows])
+    insert(store, "incidents", incidents)
     return store
+
+
+def insert(store: Store, table: str, rows: list[dict[str, Any]]) -> None:
+    """Rows into a table, by the names of their columns."""
+    if rows:
+        with store.writing() as db:
+            db.register("given", pa.Table.from_pylist(rows))
+            db.execute(f"INSERT INTO {table} BY NAME SELECT * FROM given")  # noqa: S608 - our own names
+            db.unregister("given")
 
 
 def _row(run: Run, at: int, event: Event, source: str) -> dict[str, Any]:
@@ -94,12 +104,6 @@ def _row(run: Run, at: int, event: Event, source: str) -> dict[str, Any]:
     }
     del row["call_key"]
     return row
-
-
-def _insert(db: Any, table: str, row: dict[str, Any]) -> None:
-    names = ", ".join(row)
-    values = ", ".join(f"${name}" for name in row)
-    db.execute(f"INSERT INTO {table} ({names}) VALUES ({values})", row)  # noqa: S608 - our own names
 
 
 def _fields(event: Event) -> dict[str, Any]:

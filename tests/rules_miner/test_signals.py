@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rules_miner.points import observations
+from rules_miner.points import REACH, observations
 from rules_miner.signals import SIGNALS, observed, prefixes
 from rules_miner.traces import Call, Event
 from tests.rules_miner import planted
@@ -132,7 +132,17 @@ def test_no_log_makes_a_signal_raise(events: list[Event]) -> None:
     observations(run_of(*events))
 
 
+def test_what_lies_too_far_back_for_any_gate_is_forgotten() -> None:
+    near, far = (
+        observations(run_of(failed("a"), failed("b"), *[said("user", "hm")] * gap, done("c")))
+        for gap in (REACH - 2, REACH - 1)
+    )
+
+    assert "errors_ge_2" in near[-1][1].signals
+    assert "errors_ge_2" not in far[-1][1].signals
+
+
 def test_prefixes_end_after_a_separator_and_never_hold_the_whole_name() -> None:
-    assert prefixes("crm.export_contacts") == ["crm.", "crm.export_"]
-    assert prefixes("bash") == ["bash"]
-    assert prefixes("_hidden_") == ["_hidden_"]
+    assert prefixes("crm.export_contacts") == ("crm.", "crm.export_")
+    assert prefixes("bash") == ("bash",)
+    assert prefixes("_hidden_") == ("_hidden_",)

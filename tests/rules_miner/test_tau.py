@@ -16,6 +16,7 @@ from rules_miner.points import points
 from rules_miner.settings import Settings
 from rules_miner.traces import Run, runs
 from tests import tau
+from tests.rules_miner.kit import insert
 
 
 @pytest.fixture(scope="module")
@@ -28,11 +29,7 @@ def landed(tmp_path_factory: pytest.TempPathFactory) -> Store:
     for at in range(0, len(lines), 1_000):
         lander.land(Batch(tau.SOURCE, "native", lines[at : at + 1_000]), now)
     ledger.close()
-    with store.writing() as db:
-        for row in tau.incidents():
-            names = ", ".join(row)
-            values = ", ".join(f"${name}" for name in row)
-            db.execute(f"INSERT INTO incidents ({names}) VALUES ({values})", row)  # noqa: S608 - our own names
+    insert(store, "incidents", tau.incidents())
     return store
 
 
