@@ -14,7 +14,6 @@ from typing import Any, Literal, get_args, get_origin
 from zoneinfo import ZoneInfo
 
 import msgspec
-from msgspec import StructMeta
 
 from ingest.config import ConfigError, nearest
 from ingest.hosts import canonical_host
@@ -148,7 +147,7 @@ def _spelling(value: object, kind: Any, place: str) -> Iterator[str]:
     elif get_origin(kind) is tuple and isinstance(value, list):
         for i, each in enumerate(value):
             yield from _spelling(each, get_args(kind)[0], f"{place}[{i}]")
-    elif isinstance(kind, StructMeta) and isinstance(value, dict):
+    elif isinstance(kind, type) and issubclass(kind, msgspec.Struct) and isinstance(value, dict):
         known = {field.encode_name: field.type for field in msgspec.structs.fields(kind)}
         for key, inner in value.items():
             where = f"{place}.{key}".lstrip(".")
