@@ -86,6 +86,7 @@ class Demo:
     dashboard: bool
     say: Callable[[str], None]
     told: Callable[[Alert], None]
+    past: timedelta = PAST
     over: threading.Event = field(default_factory=threading.Event)
 
     def run(self, seconds: float | None) -> Summary:
@@ -97,7 +98,7 @@ class Demo:
         sink.start()
         try:
             settings, zone = prepare(self.folder, sink.url, secret, utc_now())
-            fleet = Fleet(utc_now() - PAST, zone)
+            fleet = Fleet(utc_now() - self.past, zone)
             past = write_history(self.folder / "logs" / "gate_a.past.jsonl", fleet.until(utc_now()))
             parts = open_parts(settings)
             service = Service(parts, self.dashboard)
@@ -128,7 +129,7 @@ class Demo:
         waited = time.monotonic()
         while landed(parts).lines < past and not self.over.wait(0.05):
             pass
-        self.say(f"{past} lines of the past {PAST.total_seconds() / 3600:.0f} hours landed in"
+        self.say(f"{past} lines of the past {self.past.total_seconds() / 3600:.0f} hours landed in"
                  f" {time.monotonic() - waited:.1f} s. Trouble begins now.")  # fmt: skip
         fleet.quicken(PER_SECOND)
         injected, start = troubles(), utc_now()

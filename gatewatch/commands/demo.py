@@ -43,7 +43,7 @@ def demo(
         not no_dashboard,
         lambda line: shown.print(line, markup=False),
         lambda alert: shown.print(_alert(alert), soft_wrap=True),
-        over,
+        over=over,
     )
     try:
         summary = run.run(seconds)
