@@ -37,13 +37,31 @@ def rules(files: Mapping[str, str], where: str) -> list[RuleFile]:
 
 def rejected(files: Mapping[str, str], where: str) -> list[str]:
     """Fingerprints that a person declined, from rejected.yaml: a list of {fingerprint: ...}."""
+    return [str(each.get("fingerprint", "")) for each in _listed(files, where)]
+
+
+def declined(files: Mapping[str, str], where: str) -> list[RuleFile]:
+    """The declined rules whose entry holds the rule too (`when`, `then`): they cover others."""
+    listed = _listed(files, where)
+    docs = [
+        {"id": f"declined-v{number}", "then": each.get("then"), "when": each["when"]}
+        for number, each in enumerate(listed, start=1)
+        if "when" in each
+    ]
+    for doc in docs:
+        for problem in problems(doc):
+            raise ConfigError(f"{where}/{REJECTED}: {worded(problem)}")
+    return [build(doc, f"{where}/{REJECTED}") for doc in docs]
+
+
+def _listed(files: Mapping[str, str], where: str) -> list[dict[str, Any]]:
     try:
         listed = parse(files.get(REJECTED, "")) or []
     except BrokenError as error:
         raise ConfigError(f"{where}/{REJECTED}: {error}") from None
     if not isinstance(listed, list) or not all(isinstance(each, dict) for each in listed):
         raise ConfigError(f"{where}/{REJECTED}: must be a list of entries with a fingerprint.")
-    return [str(each.get("fingerprint", "")) for each in listed]
+    return listed
 
 
 def check(folder: Path) -> list[str]:

@@ -18,7 +18,7 @@ from ingest.config import ConfigError
 from ingest.store import Reader
 from rules_miner import pull_request
 from rules_miner.backtest import Backtest, replay
-from rules_miner.check import rejected, rules, texts
+from rules_miner.check import declined, rejected, rules, texts
 from rules_miner.choice import Found
 from rules_miner.evidence import evidence
 from rules_miner.forges import Known
@@ -56,7 +56,8 @@ def run(
     known = [each for each in forge.proposals() if not each.merged] if forge else []
     existing = [Standing(each, each.rule.status) for each in rules(files, str(folder))]
     existing += [Standing(file, "open") for each in known if (file := _file(each.rule))]
-    declined = rejected(files, str(folder))
+    existing += [Standing(each, "rejected") for each in declined(files, str(folder))]
+    no_more = rejected(files, str(folder))
     mined = mine(stream(reader, since, until, settings.domains), existing, settings, settings.seed)
     docs = _named(mined, existing)
     tested = replay(
@@ -70,7 +71,7 @@ def run(
     for found, doc in zip(mined.proposals, docs, strict=True):
         proof = evidence(found, doc, mined, settings, {"ledger": ledger, "window": span})
         answers.append(_answer(doc, proof, tested[doc["id"]]))
-        if answers[-1]["fingerprint"] in declined:
+        if answers[-1]["fingerprint"] in no_more:
             answers[-1] |= {"state": "refused", "reason": "a person declined it: rejected.yaml"}
     if forge is not None:
         _settle(forge, known, answers, settings, now if propose else None)

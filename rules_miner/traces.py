@@ -12,13 +12,15 @@ from functools import cached_property
 from hashlib import sha256
 from typing import Any
 
+from ingest.config import ConfigError
 from ingest.store import Reader
 
-PAGE = 5_000  # runs held at once: what a page of the event table may cost in memory
+PAGE = 5_000  # runs whose ids are held at once
+ROWS = 20_000  # events asked for at once: the service cuts longer answers
 DOMAIN = re.compile(r"[a-z0-9][a-z0-9_-]{0,47}")
 UUID = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 PAGES = """
-    SELECT coalesce(tenant, '') AS owner, trace_id
+    SELECT coalesce(tenant, '') AS owner, trace_id, count(*) AS events
     FROM events
     WHERE trace_id IS NOT NULL AND (coalesce(tenant, ''), trace_id) > ($owner, $trace)
     GROUP BY ALL
@@ -32,7 +34,7 @@ EVENTS = """
     WITH joined AS (
         SELECT unnest(event_ids) AS event_id, call_key, tool, op, params
         FROM calls
-        WHERE (coalesce(tenant, ''), trace_id) BETWEEN ($owner, $trace) AND ($last_owner, $last)
+        WHERE trace_id IN (SELECT unnest($traces::VARCHAR[]))
     )
     SELECT
         coalesce(e.tenant, '') AS owner, e.trace_id, e.source, e.task, e.event_id, e.ledger_seq,
@@ -41,14 +43,14 @@ EVENTS = """
         e.response, e.response_rows, e.text, e.role, e.decision, e.reason_code, e.signals,
         coalesce(c.call_key, e.call_id, e.event_id) AS call_key
     FROM events AS e LEFT JOIN joined AS c USING (event_id)
-    WHERE e.trace_id IS NOT NULL
-      AND (coalesce(e.tenant, ''), e.trace_id) BETWEEN ($owner, $trace) AND ($last_owner, $last)
+    WHERE e.trace_id IN (SELECT unnest($traces::VARCHAR[]))
     ORDER BY owner, e.trace_id, ts, e.ledger_seq, e.event_id, call_key
 """
 LABELS = """
     SELECT coalesce(tenant, '') AS owner, trace_id, label, family, committed_at, event_id, severity
     FROM incidents
-    WHERE $until::TIMESTAMPTZ IS NULL OR labelled_at < $until::TIMESTAMPTZ
+    WHERE trace_id IN (SELECT unnest($traces::VARCHAR[]))
+      AND ($until::TIMESTAMPTZ IS NULL OR labelled_at < $until::TIMESTAMPTZ)
     ORDER BY labelled_at DESC, label DESC, incident_id
 """
 
@@ -157,59 +159,69 @@ def stream(
     until: datetime | None = None,
     domains: Mapping[str, str] | None = None,
 ) -> Iterator[Run]:
-    """The same, a page at a time, so that a long history does not have to fit into memory."""
-    labels: dict[tuple[str, str], list[dict[str, Any]]] = {}
-    for row in reader.rows(LABELS, until=until):
-        labels.setdefault((row["owner"], row["trace_id"]), []).append(row)
+    """The same, a page at a time, so that a long history does not have to fit into memory.
+
+    A label without a tenant is for the run of that trace, whoever's it is.
+    """
     ladder = tuple(sorted((domains or {}).items(), key=lambda pair: (-len(pair[0]), pair)))
     owner, trace = "", ""
     while page := reader.rows(PAGES, owner=owner, trace=trace, since=since, until=until, page=PAGE):
-        wanted = {(row["owner"], row["trace_id"]) for row in page}
-        first, last = page[0], page[-1]
-        owner, trace = last["owner"], last["trace_id"]
-        rows = reader.rows(
-            EVENTS, owner=first["owner"], trace=first["trace_id"], last_owner=owner, last=trace
-        )
-        for key, events in _by_run(rows):
-            if key in wanted:
-                yield _run(key, events, labels.get(key, []), ladder)
+        owner, trace = page[-1]["owner"], page[-1]["trace_id"]
+        for part in _parts(page):
+            labels: dict[tuple[str, str], list[dict[str, Any]]] = {}
+            traces = sorted({name for _, name in part})
+            for row in reader.rows(LABELS, traces=traces, until=until):
+                labels.setdefault((row["owner"], row["trace_id"]), []).append(row)
+            for key, events in _by_run(reader.rows(EVENTS, traces=traces), part):
+                yield _run(key, events, labels.get(key) or labels.get(("", key[1]), []), ladder)
 
 
 def printable(domain: str) -> str:
     """A domain that rule files can carry: itself when it fits their pattern, else a digest."""
-    if DOMAIN.fullmatch(domain):
-        return domain
-    return f"d-{sha256(domain.encode(errors='surrogatepass')).hexdigest()[:8]}"
+    digest = sha256(domain.encode(errors="surrogatepass")).hexdigest()
+    return domain if DOMAIN.fullmatch(domain) else f"d-{digest[:8]}"
 
 
 def family_of(trace_id: str, task: str | None, prompt: str | None) -> str:
     """Runs of one kind: the same task, else the same opening words, else the same trace prefix."""
     if task:
-        return f"task:{task}"
+        return task
     if prompt:
         return f"prompt:{sha256(prompt.encode(errors='surrogatepass')).hexdigest()[:12]}"
     parts = re.split(r"[-_:./#](?=[^-_:./#]*$)", trace_id)
     return trace_id if UUID.fullmatch(trace_id) or not parts[0] else f"trace:{parts[0]}"
 
 
+def _parts(page: Iterable[Mapping[str, Any]]) -> Iterator[dict[tuple[str, str], int]]:
+    """Runs with the number of their events, as many at a time as one answer may hold."""
+    part: dict[tuple[str, str], int] = {}
+    for row in page:
+        if part and sum(part.values()) + row["events"] > ROWS:
+            yield part
+            part = {}
+        part[row["owner"], row["trace_id"]] = row["events"]
+    if part:
+        yield part
+
+
 def _by_run(
-    rows: Iterable[dict[str, Any]],
+    rows: Iterable[dict[str, Any]], wanted: Mapping[tuple[str, str], int]
 ) -> Iterator[tuple[tuple[str, str], list[dict[str, Any]]]]:
-    """Rows arrive ordered; an event that arrived twice counts once."""
-    key: tuple[str, str] | None = None
-    held: list[dict[str, Any]] = []
-    seen: set[str] = set()
+    """The rows of each run, each event once. Half a run is another run, so a cut answer raises."""
+    held: dict[tuple[str, str], dict[str, dict[str, Any]]] = {key: {} for key in wanted}
+    counts = dict.fromkeys(wanted, 0)
     for row in rows:
-        here = (row["owner"], row["trace_id"])
-        if here != key:
-            if key is not None:
-                yield key, held
-            key, held, seen = here, [], set()
-        if row["event_id"] not in seen:
-            seen.add(row["event_id"])
-            held.append(row)
-    if key is not None:
-        yield key, held
+        key = (row["owner"], row["trace_id"])
+        if key in held:
+            held[key].setdefault(row["event_id"], row)
+            counts[key] += 1
+    for key, events in held.items():
+        if counts[key] < wanted[key]:
+            raise ConfigError(
+                f"The run {key[1]!r} has {wanted[key]} events, and the service gave"
+                f" {counts[key]} of them. Stop the service and mine the database directly."
+            )
+        yield key, list(events.values())
 
 
 def _run(

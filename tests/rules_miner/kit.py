@@ -96,7 +96,7 @@ def _row(run: Run, at: int, event: Event, source: str) -> dict[str, Any]:
         "ledger_seq": at,
         "ts": event.ts or NOW,
         "trace_id": run.trace_id,
-        "task": run.family.removeprefix("task:"),
+        "task": run.family,
         "call_id": event.call_key or None,
         "params": None if event.params is None else json.dumps(event.params),
         "response": None if event.response is None else json.dumps(event.response),

@@ -226,6 +226,17 @@ def test_a_declined_rule_does_not_come_back(store: Store, tmp_path: Path) -> Non
     assert BRANCH not in git(repo, "for-each-ref")
 
 
+def test_what_a_declined_rule_covers_does_not_come_either(store: Store, tmp_path: Path) -> None:
+    rules = tmp_path / "rules"
+    rules.mkdir()
+    (rules / "rejected.yaml").write_text("- {then: abstain, when: {signal: error_result}}\n")
+
+    answers = run(store, rules, SETTINGS, NOW)
+
+    assert {each["state"] for each in answers} == {"refused"}
+    assert "covered by declined-v1, which is rejected" in {each["reason"] for each in answers}
+
+
 def test_a_name_that_is_taken_gets_the_next_version(store: Store, tmp_path: Path) -> None:
     rules = tmp_path / "rules/mail"
     rules.mkdir(parents=True)

@@ -1,10 +1,12 @@
 import json
+import warnings
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from ingest.config import ConfigError
 from ingest.store import Store, memory_store
 from rules_miner import traces
 from rules_miner.mine import mine
@@ -39,6 +41,20 @@ def filled(events: list[dict[str, Any]], *labels: dict[str, Any]) -> Store:
     for row in labels:
         insert(store, "incidents", [row])
     return store
+
+
+class Remote:
+    """Answers as the service does: what SQL gives, as Arrow, cut, and back into rows."""
+
+    def __init__(self, store: Store, rows: int = 100_000) -> None:
+        self.store, self.most = store, rows
+
+    def rows(self, sql: str, **params: Any) -> list[dict[str, Any]]:
+        with self.store.reading() as db, warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)  # about a copy of the rows
+            table: Any = db.execute(sql, params).to_arrow_table()
+        found: list[dict[str, Any]] = table.slice(0, self.most).to_pylist()
+        return found
 
 
 def test_a_call_whose_parts_arrived_apart_is_one_decision_point() -> None:
@@ -94,6 +110,27 @@ def test_a_label_that_was_given_after_the_window_is_not_known_in_it() -> None:
     assert [run.label for run in read(rows, late, until=NOW + timedelta(days=1))] == [None]
 
 
+def test_a_label_without_a_tenant_is_for_the_run_of_that_trace() -> None:
+    rows = [event("a", 0, tool="x", tenant="north")]
+
+    assert read(rows, label())[0].label == "misaction"
+    assert read(rows, label(tenant="north"))[0].label == "misaction"
+    assert read(rows, label(tenant="south"))[0].label is None
+
+
+def test_a_reader_over_arrow_gives_the_same_runs() -> None:
+    store = stored(draw(0)[:20])
+
+    assert runs(Remote(store)) == runs(store)
+
+
+def test_an_answer_that_was_cut_is_an_error_and_not_half_a_run() -> None:
+    store = filled([event(str(at), at, tool="x") for at in range(8)])
+
+    with pytest.raises(ConfigError, match="has 8 events, and the service gave 5 of them"):
+        runs(Remote(store, rows=5))
+
+
 def test_the_latest_label_of_a_run_counts() -> None:
     rows = [event("a", 0, tool="x")]
     first, second = label("i1"), label("i2", "good", labelled_at=NOW + timedelta(days=1))
@@ -130,7 +167,7 @@ def test_the_commit_step_is_as_labelled_or_the_first_commit_that_took_effect(
 
 
 def test_families_come_from_the_label_the_task_the_prompt_or_the_trace() -> None:
-    assert family_of("t-1", "task 7", "hello") == "task:task 7"
+    assert family_of("t-1", "task 7", "hello") == "task 7"
     assert family_of("t-1", None, "hello") == family_of("u-9", None, "hello")
     assert family_of("night-job-17", None, None) == family_of("night-job-18", None, None)
     assert family_of("night-job-17", None, None) != family_of("day-job-17", None, None)
@@ -155,6 +192,7 @@ def test_pages_of_runs_join_without_a_seam(monkeypatch: pytest.MonkeyPatch) -> N
     store = stored(draw(0)[:40])
     whole = runs(store)
     monkeypatch.setattr(traces, "PAGE", 7)
+    monkeypatch.setattr(traces, "ROWS", 11)
 
     assert runs(store) == whole
     assert len(whole) == 40
