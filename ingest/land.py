@@ -117,24 +117,27 @@ class Lander:
 
     def _commit(self, batch: Batched, parsed: Sequence[Parsed]) -> Landed:
         poison: Mapping[int, str] = {}
+        found = self._adapter(batch.marker.adapter, batch.marker.source)
         for last_try in (False, True):
             try:
                 with self._store.writing() as db:
-                    if batch.marker.adapter == OWN:
+                    if found is None:
                         return _note(db, batch, parsed)
-                    found = self._adapter(batch.marker.adapter, batch.marker.source)
                     landed = apply(db, batch, parsed, found, poison)
                     self._step("applied")
                 return landed
             except AdapterError:
-                poison = probe(self._store, batch, parsed, found)
+                poison = probe(self._store, batch, parsed, found) if found else {}
             except duckdb.Error as error:
                 if last_try:
                     text = str(error).splitlines()[0]
                     raise BehindError(f"{self._store.path}: cannot be written: {text}") from None
         raise AssertionError("a batch without its poison still raised")
 
-    def _adapter(self, name: str, source: str) -> adapter.Adapter:
+    def _adapter(self, name: str, source: str) -> adapter.Adapter | None:
+        """The adapter by name; None for what the service records itself."""
+        if name == OWN:
+            return None
         if name not in self._adapters:
             with self._store.writing() as db:
                 where = f"sources.{source}.adapter"

@@ -96,7 +96,8 @@ class Ledger:
         for path, first, head in self._segments(after):
             with _opened(path) as stream:
                 for batch in read_batches(stream, first, head):
-                    if batch.marker.last > after:
+                    # one without lines has no position of its own, and landing it again is harmless
+                    if batch.marker.last > after or not batch.entries:
                         yield batch
 
     def seal_if_due(self, now: datetime, force: bool = False) -> bool:
@@ -181,7 +182,7 @@ class Ledger:
     def _segments(self, after: int) -> Iterator[tuple[Path, int, str]]:
         head = GENESIS
         for each in self._sealed:
-            if each.last > after:
+            if each.last >= after:
                 yield self.folder / f"{each.segment}.ndjson.zst", each.first, head
             head = each.head
         if self._active is not None and self._good:

@@ -23,7 +23,7 @@ CREATE TABLE IF NOT EXISTS arrivals (  -- lines a source sent in a minute of the
 CREATE TABLE IF NOT EXISTS tail_offsets (  -- how far each tailed file has been read
     source VARCHAR NOT NULL, path VARCHAR NOT NULL, device UBIGINT NOT NULL, inode UBIGINT NOT NULL,
     pos UBIGINT NOT NULL,      -- bytes read, always just after a line end (of the decompressed text)
-    print VARCHAR NOT NULL,    -- sha256 over the first bytes of the file, see ingest/tail.py
+    print VARCHAR NOT NULL,    -- over first and last bytes read, see ingest/fingerprint.py
     print_bytes UBIGINT NOT NULL, finished BOOLEAN NOT NULL, seen_at TIMESTAMPTZ NOT NULL
 );
 

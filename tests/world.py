@@ -13,8 +13,9 @@ from detectors.detector import Detector
 from detectors.engine import Engine, Tick
 from detectors.routing import Route
 from gatewatch.parts import put_policy
+from ingest.apply import Landed
 from ingest.batch import Batch, Line
-from ingest.land import Landed, Lander
+from ingest.land import Lander
 from ingest.ledger import Ledger
 from ingest.redact import Redactor
 from ingest.store import Db, open_store
@@ -85,7 +86,9 @@ class World:
         self.engine = Engine(self.store, self.detectors)
 
     def land(self, lines: Iterable[Line], now: datetime | None = None, **more: Any) -> Landed:
-        batch = Batch(more.pop("source", "gate"), more.pop("adapter", "native"), tuple(lines), **more)
+        batch = Batch(
+            more.pop("source", "gate"), more.pop("adapter", "native"), tuple(lines), **more
+        )
         return self.lander.land(batch, now or at(24 * 60))
 
     def tick(self, now: datetime) -> Tick:

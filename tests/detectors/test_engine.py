@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 
 from tests.world import World, at, denied, native
 
-
 LOOPS = "SELECT * FROM alerts WHERE detector = 'deny_retry' ORDER BY started_at"
 
 
