@@ -15,7 +15,7 @@ import httpx
 import polars as pl
 from polars.exceptions import PolarsError
 
-TIMEOUT = httpx.Timeout(10, connect=3)  # a page that hangs longer looks like one that is up to date
+TIMEOUT = httpx.Timeout(8, connect=3)  # a page that hangs longer looks like one that is up to date
 
 
 class ServiceDown(Exception):  # noqa: N818 - the name is the reason
@@ -40,7 +40,7 @@ class Client:
     def __init__(self, url: str, token: str, transport: httpx.BaseTransport | None = None) -> None:
         self.answered: datetime | None = None  # when the service last answered, by its own clock
         self._token = token
-        self._url = url.rstrip("/")
+        self._url = _without_password(url).rstrip("/")
         self._http = httpx.Client(timeout=TIMEOUT, transport=transport, trust_env=False)
 
     def close(self) -> None:
@@ -76,8 +76,7 @@ class Client:
 
     @property
     def _who(self) -> str:
-        shown = httpx.URL(self._url).copy_with(userinfo=b"")
-        return f"The service at {shown}"
+        return f"The service at {self._url}"
 
     def _ask(self, method: str, path: str, body: Mapping[str, Any]) -> httpx.Response:
         response = self._send(method, path, body)
@@ -103,6 +102,14 @@ class Client:
             raise ServiceDown("GATEWATCH_URL is not an address.") from None
         except httpx.HTTPError as error:  # its class only: the text may hold the address
             raise ServiceDown(f"{self._who} does not answer ({type(error).__name__}).") from None
+
+
+def _without_password(url: str) -> str:
+    """A name and password in the address would be sent in place of the token, and be shown."""
+    try:
+        return str(httpx.URL(url).copy_with(userinfo=b""))
+    except httpx.InvalidURL:
+        return url  # said when it is used
 
 
 def _plain(value: object) -> str:

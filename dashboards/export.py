@@ -4,7 +4,8 @@ import polars as pl
 
 # A text cell that starts so is a formula to a spreadsheet, white space before it or not
 # (OWASP, CSV Injection). Real numbers are no text and stay as they are.
-RISKY = r"^[\s\x00]*[=+\-@\t\r\n|%＝＋－＠]|^[\t\r\n]"
+UNSEEN = r"\s\x00-\x1f\u{200b}-\u{200f}\u{2028}-\u{202e}\u{2060}-\u{206f}\u{feff}"
+RISKY = rf"^[{UNSEEN}]*[=+\-@|%＝＋－＠]|^[\t\r\n]"
 
 
 def csv(frame: pl.DataFrame) -> bytes:

@@ -51,24 +51,12 @@ TONES = {
     "lookup": "calm",
     "verify": "calm",
 }
-COLOURS = {"critical": "#8f1313", "high": "#d22f2f", "medium": "#d9920f", "low": "#8b98a9"}
-WIDTHS = {
-    "severity": 80,
-    "title": 250,
-    "subject": 105,
-    "detector": 125,
-    "status": 75,
-    "times": 50,
-    "started_at": 125,
-    "ended_at": 125,
-    "acked_by": 70,
-    "verdict": 65,
-    "trace_id": 250,
-    "steps": 60,
-    "denials": 65,
-    "errors": 60,
-    "agents": 250,
-}  # pixels of the two lists
+COLOURS = {"critical": "#8f1313", "high": "#d22f2f", "medium": "#a36200", "low": "#64748b"}
+WIDTHS = {  # pixels of the two lists: together they fit a screen of 1400
+    "severity": 74, "title": 235, "subject": 100, "detector": 140, "status": 70, "times": 46,
+    "started_at": 122, "ended_at": 122, "acked_by": 64, "verdict": 62,
+    "trace_id": 250, "steps": 60, "denials": 65, "errors": 60, "agents": 250,
+}  # fmt: skip
 MOMENT = "YYYY-MM-DD HH:mm:ss"
 WORDED = {"latency_ms": "{} ms", "approver": "approver {}", "host": "host {}"}
 PILLS = frozenset(
@@ -213,9 +201,8 @@ def pairs(values: Mapping[str, Any]) -> None:
 
 
 def pill(word: str) -> str:
-    return (
-        f'<span class="gw-pill gw-{TONES.get(word, "calm")}">{safe(word.replace("_", " "))}</span>'
-    )
+    tone = word if word in COLOURS else TONES.get(word, "calm")
+    return f'<span class="gw-pill gw-{tone}">{safe(word.replace("_", " "))}</span>'
 
 
 def safe(text: str) -> str:

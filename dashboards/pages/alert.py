@@ -216,7 +216,7 @@ def _evidence(rows: pl.DataFrame) -> None:
 
 
 def _told(data: Data) -> None:
-    left, right = st.columns(2, gap="medium")
+    left, right = st.columns([3, 2], gap="medium")
     with left:
         theme.section("Deliveries")
         if data.deliveries.is_empty():
@@ -238,8 +238,7 @@ DELIVERED = (
     Column("Receiver", ("receiver", "kind")),
     Column("State", ("state",)),
     Column("Attempts", ("attempts",)),
-    Column("Created", ("created_at",)),
-    Column("Done", ("done_at",)),
+    Column("Created, done", ("created_at", "done_at")),
     Column("Next try, last error", ("next_at", "detail")),
 )
 PAST = (Column("Time", ("ts",)), Column("What", ("what",)), Column("Detail", ("detail",)))

@@ -28,6 +28,20 @@ PROPOSALS = """
 """
 
 
+WORDS = {  # of the backtest and of the evidence beside a rule, in a person's words
+    "k": "incidents stopped in time",
+    "stopped": "incidents stopped in time",
+    "late": "incidents caught too late",
+    "g": "good runs stopped wrongly",
+    "good_stopped": "good runs stopped wrongly",
+    "u": "unlabelled runs stopped",
+    "unknown_fired": "unlabelled runs stopped",
+    "p": "probability of this by chance",
+    "families": "kinds of incident",
+    "commits_after_match": "runs that acted after the match",
+}
+
+
 class Data(NamedTuple):
     rules: pl.DataFrame
     proposals: pl.DataFrame
@@ -75,7 +89,7 @@ def _proposal(row: dict[str, Any], *, opened: bool) -> None:
             theme.pairs(flat(row["rule"]))
         with right:
             theme.section("Backtest")
-            theme.pairs(flat(row["evidence"]))
+            theme.pairs(worded(flat(row["evidence"])))
 
 
 def _count(rows: pl.DataFrame) -> str:
@@ -83,3 +97,13 @@ def _count(rows: pl.DataFrame) -> str:
         return ""
     total = rows["total"].item(0)
     return f"{total:,}" if total == len(rows) else f"{len(rows):,} of {total:,}"
+
+
+def worded(figures: dict[str, Any]) -> dict[str, Any]:
+    """Figures under names that say what they count."""
+    said = {}
+    for name, value in figures.items():
+        above, _, last = name.rpartition(".")
+        word = WORDS.get(last, last.replace("_", " "))
+        said[f"{above.replace('_', ' ')}: {word}" if above else word] = value
+    return said

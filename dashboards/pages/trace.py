@@ -1,6 +1,6 @@
 """One trace step by step: what was tried, what the gate said and why, and how it ended."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import polars as pl
 import streamlit as st
@@ -24,6 +24,13 @@ TRACES = """
       AND ($agent::VARCHAR IS NULL OR agent = $agent)
     GROUP BY trace_id ORDER BY ended_at DESC, trace_id LIMIT 300
 """
+SUMS = """
+    SELECT count(*) AS steps, count(DISTINCT agent) AS agents, min(ts) AS first, max(ts) AS last,
+           count(*) FILTER (decision = 'deny') AS denied,
+           count(*) FILTER (status IN ('error', 'timeout')) AS failed,
+           count(*) FILTER (kind = 'approval_requested') AS asked
+    FROM events WHERE trace_id = $trace
+"""
 STEPS = """
     WITH marks AS (
         SELECT event_id, min_by(alert_id, place) AS alert_id, min_by(severity, place) AS severity
@@ -32,16 +39,15 @@ STEPS = """
               FROM alerts WHERE status IN ('open', 'resolved'))
         GROUP BY event_id
     ), steps AS (
-        SELECT *, count(*) OVER () AS total, row_number() OVER (ORDER BY ts, ledger_seq) AS step
-        FROM events WHERE trace_id = $trace
+        SELECT * FROM events WHERE trace_id = $trace ORDER BY ts, ledger_seq LIMIT 500
     )
-    SELECT step, total, ts, event_id, agent, approver, kind, left(tool, 200) AS tool, op,
-           left(params::VARCHAR, 600) AS params, left(host, 200) AS host, decision,
-           array_to_string(rule_ids, ', ') AS rule, left(reason, 400) AS reason, status,
-           left(error, 400) AS error, latency_ms, left(text, 600) AS text,
-           marks.alert_id AS alert_id, marks.severity AS alert_severity
+    SELECT row_number() OVER (ORDER BY ts, ledger_seq) AS step, ts, event_id, agent, approver,
+           kind, left(tool, 200) AS tool, op, left(params::VARCHAR, 600) AS params,
+           left(host, 200) AS host, decision, array_to_string(rule_ids, ', ') AS rule,
+           left(reason, 400) AS reason, status, left(error, 400) AS error, latency_ms,
+           left(text, 600) AS text, marks.alert_id AS alert_id, marks.severity AS alert_severity
     FROM steps LEFT JOIN marks USING (event_id)
-    ORDER BY step LIMIT 500
+    ORDER BY step
 """
 FAMILY = """
     SELECT DISTINCT CASE WHEN trace_id = $trace THEN 'parent' ELSE 'child' END AS kin,
@@ -64,7 +70,8 @@ COLUMNS = (
 class Data(NamedTuple):
     asked: str | None
     traces: pl.DataFrame  # when none is asked for
-    steps: pl.DataFrame
+    steps: pl.DataFrame  # of the one that is: the first 500
+    sums: dict[str, Any]  # over all of its steps
     family: pl.DataFrame
 
 
@@ -72,9 +79,10 @@ def load(client: Client, filters: Filters) -> Data:
     asked, nothing = filters.trace, pl.DataFrame()
     if asked:
         steps, family = client.sql(STEPS, trace=asked), client.sql(FAMILY, trace=asked)
-        return Data(asked, nothing, steps, family)
+        sums = client.sql(SUMS, trace=asked).row(0, named=True)
+        return Data(asked, nothing, steps, sums, family)
     bounds = {"since": filters.since, "until": filters.until}
-    return Data(None, client.sql(TRACES, agent=filters.agent, **bounds), nothing, nothing)
+    return Data(None, client.sql(TRACES, agent=filters.agent, **bounds), nothing, {}, nothing)
 
 
 def show(data: Data) -> None:
@@ -93,7 +101,7 @@ def show(data: Data) -> None:
             'gatewatch sql "SELECT DISTINCT trace_id FROM events"',
         )
     else:
-        _steps(data.steps, data.family)
+        _steps(data.steps, data.sums, data.family)
 
 
 def _typed() -> None:
@@ -117,26 +125,23 @@ def _choose(rows: pl.DataFrame) -> None:
     theme.chooser(rows.drop("total"), "trace", LABELS)
 
 
-def _steps(rows: pl.DataFrame, family: pl.DataFrame) -> None:
-    total = rows["total"].item(0)
-    denied = len(rows.filter(decision="deny"))
-    failed = len(rows.filter(pl.col("status").is_in(["error", "timeout"])))
-    asked = len(rows.filter(kind="approval_requested"))
-    first, last = rows["ts"].min(), rows["ts"].max()
-    span = (last - first).total_seconds() if first is not None and last is not None else 0  # type: ignore[operator, union-attr]
-    agents = rows["agent"].drop_nulls().n_unique()
+def _steps(rows: pl.DataFrame, sums: dict[str, Any], family: pl.DataFrame) -> None:
+    total, denied, asked = sums["steps"], sums["denied"], sums["asked"]
+    span = (sums["last"] - sums["first"]).total_seconds() if sums["first"] else 0
     marked = rows["alert_id"].drop_nulls().n_unique()
     theme.tiles(
-        ("Steps", f"{total:,}", f"by {theme.count(agents, 'agent')}", "calm"),
-        ("Took", theme.age(span), f"from {theme.moment(first)}", "calm"),  # type: ignore[arg-type]
-        ("Denied", f"{denied:,}", f"{failed:,} failed", "bad" if denied else "good"),
+        ("Steps", f"{total:,}", f"by {theme.count(sums['agents'], 'agent')}", "calm"),
+        ("Took", theme.age(span), f"from {theme.moment(sums['first'])}", "calm"),
+        ("Denied", f"{denied:,}", f"{sums['failed']:,} failed", "bad" if denied else "good"),
         ("Approvals asked", f"{asked:,}", "", "warn" if asked else "calm"),
         ("Alerts", f"{marked:,}", "with a step in them", "bad" if marked else "good"),
     )
     if not family.is_empty():
         theme.section("Related traces")
         theme.table(family, (Column("Which", ("kin",)), Column("Trace", ("trace_id",), "trace")))
-    theme.section("Steps", "in order" if total == len(rows) else f"the first {len(rows):,}")
+    theme.section(
+        "Steps", "in order" if total == len(rows) else f"the first {len(rows):,} of {total:,}"
+    )
     number, mark = Column("#", ("step",)), Column("Alert", ("alert_severity",), link="alert")
     theme.table(rows, (number, *COLUMNS, mark))
 
