@@ -54,9 +54,7 @@ def run(
     folder = forge.folder if forge else rules_dir
     files = forge.rule_files() if forge and forge.bare else texts(folder)
     known = [each for each in forge.proposals() if not each.merged] if forge else []
-    existing = [Standing(each, each.rule.status) for each in rules(files, str(folder))]
-    existing += [Standing(file, "open") for each in known if (file := _file(each.rule))]
-    existing += [Standing(each, "rejected") for each in declined(files, str(folder))]
+    existing = _existing(files, known, str(folder))
     no_more = rejected(files, str(folder))
     mined = mine(stream(reader, since, until, settings.domains), existing, settings, settings.seed)
     docs = _named(mined, existing)
@@ -86,6 +84,15 @@ def _forge(rules_dir: Path, propose: bool) -> Local | None:
         if propose:
             raise
         return None
+
+
+def _existing(files: dict[str, str], known: Sequence[Known], where: str) -> list[Standing]:
+    """Rules of the folder, rules on branches, and those that people declined."""
+    return [
+        *(Standing(each, each.rule.status) for each in rules(files, where)),
+        *(Standing(file, "open") for each in known if (file := _file(each.rule))),
+        *(Standing(each, "rejected") for each in declined(files, where)),
+    ]
 
 
 def _file(text: str) -> RuleFile | None:
