@@ -12,9 +12,10 @@ import typer.main
 from jsonschema import Draft202012Validator
 
 from detectors import metrics
+from detectors.detector import CATALOGUE, Header
 from gatewatch.cli import app
 from ingest import adapter
-from ingest.config import read_settings
+from ingest.config import convert, header, read_settings
 from ingest.store import memory_store
 
 ROOT = Path(__file__).parents[1]
@@ -70,7 +71,7 @@ def test_the_example_of_the_readme_gives_the_alert_that_it_promises(tmp_path: Pa
     for line in script.splitlines():
         words = line.replace("a1.duckdb", str(database)).split()
         assert words[0] == "gatewatch"
-        done = subprocess.run(  # noqa: S603 - the line is ours
+        done = subprocess.run(
             [sys.executable, "-m", *words, "--json"],
             capture_output=True, text=True, cwd=ROOT, check=False,
             env={**os.environ, "PYTHONPATH": str(ROOT)},
@@ -127,3 +128,50 @@ def test_a_page_of_the_book_has_one_sentence_a_line() -> None:
     ]
 
     assert crowded == []
+
+
+def catalogue() -> str:
+    """docs/detectors.md, made from the headers of the catalogue."""
+    page = [
+        "# Detectors",
+        "",
+        "Made from the headers in detectors/catalogue/: `pytest tests/test_book.py --accept`.",
+        "Parameters go into gatewatch.toml, as `[detectors.NAME]`.",
+        "`enabled = false` switches a detector off.",
+    ]
+    for path in sorted(CATALOGUE.glob("*.sql")):
+        told = convert(header(path)[0], Header, str(path))
+        page += ["", f"## {path.stem}", "", f"Severity {told.severity}. *{told.title}*", ""]
+        page += [f"- Why: {told.why}", f"- Do: {told.respond}", f"- Quiet: {told.quiet}"]
+        page += [f"- Needs: {', '.join(told.needs)}."] if told.needs else []
+        page += [f"- Says nothing while {', '.join(told.inhibited_by)} tells of the same."] * bool(
+            told.inhibited_by
+        )
+        if told.params:
+            page += ["", "| parameter | default | from | to |", "|---|---|---|---|"]
+        for key, each in told.params.items():
+            bounds = ["" if value is None else str(value) for value in (each.min, each.max)]
+            page += [f"| `{key}` | {each.default} | {bounds[0]} | {bounds[1]} |"]
+    return "\n".join(page) + "\n"
+
+
+def test_the_page_of_detectors_says_what_their_headers_say(pytestconfig: pytest.Config) -> None:
+    page = ROOT / "docs" / "detectors.md"
+
+    if pytestconfig.getoption("--accept"):
+        page.write_text(catalogue(), encoding="utf-8")
+
+    assert page.read_text(encoding="utf-8") == catalogue()
+
+
+def test_every_page_of_the_book_is_linked_from_the_readme_or_from_a_page_that_is() -> None:
+    seen, todo = set(), [ROOT / "README.md"]
+    while todo:
+        page = todo.pop().resolve()
+        if page in seen:
+            continue
+        seen.add(page)
+        links = re.findall(r"\]\(([^)#:]+\.md)(?:#[^)]*)?\)", page.read_text(encoding="utf-8"))
+        todo += [page.parent / link for link in links]
+
+    assert {page.resolve() for page in PAGES} - seen == set()

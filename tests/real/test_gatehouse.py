@@ -66,7 +66,7 @@ def gatewatch(*words: str | Path, db: Path) -> Any:
     """What a command prints with --json."""
     command = [sys.executable, "-m", "gatewatch", *map(str, words), "--db", str(db), "--json"]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    done = subprocess.run(  # noqa: S603 - our own command
+    done = subprocess.run(
         command, capture_output=True, text=True, cwd=db.parent, env=environment, check=False
     )
     assert done.returncode == 0, done.stderr
