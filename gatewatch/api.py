@@ -130,11 +130,10 @@ class Api:
             timer = threading.Timer(SQL_SECONDS, db.interrupt)
             timer.start()
             try:
-                table: pa.Table = db.execute(sql, params or None).to_arrow_table()
+                table: pa.Table = db.sql(sql, params=params or None).limit(SQL_ROWS).to_arrow_table()
             finally:
                 timer.cancel()
         sink = pa.BufferOutputStream()
-        table = table.slice(0, SQL_ROWS)
         with pa.ipc.new_stream(sink, table.schema) as writer:
             writer.write_table(table)
         return bytes(sink.getvalue())

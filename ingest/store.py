@@ -131,5 +131,6 @@ def memory_store() -> Store:
 
 def _prepared(db: Db, path: Path | None) -> Store:
     db.execute("SET GLOBAL TimeZone = 'UTC'")  # naive casts and dates follow the session's zone
+    db.execute("SET python_enable_replacements = false")  # a query names tables, not our variables
     db.execute(SCHEMA.read_text(encoding="utf-8"))
     return Store(db, path)

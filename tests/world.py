@@ -106,9 +106,10 @@ class World:
         rows = self.rows("SELECT * FROM alerts WHERE status IN ('open', 'resolved')")
         said = [row | {"facts": msgspec.json.decode(row["facts"])} for row in rows]
         return sorted(
-            (tuple(repr(row[key]) for key in SAID) + (tuple(row["event_ids"]),)
-             for row in said if row["detector"] not in without),
-        )  # fmt: skip
+            (*(repr(row[key]) for key in SAID), tuple(row["event_ids"]))
+            for row in said
+            if row["detector"] not in without
+        )
 
     def backtest(self, without: Sequence[str] = ("silent_source",)) -> list[tuple[Any, ...]]:
         """The same from one pass over everything that is stored."""
@@ -119,7 +120,7 @@ class World:
             until = span[1] + timedelta(days=3)  # windows close after the last event
             found = engine.backtest(db, self.detectors.values(), span[0], until)
         return sorted(
-            tuple(repr(getattr(each, key)) for key in SAID) + (each.event_ids,)
+            (*(repr(getattr(each, key)) for key in SAID), each.event_ids)
             for each in found
             if each.detector not in without
         )

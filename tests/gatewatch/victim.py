@@ -57,7 +57,7 @@ def main() -> None:
             time.sleep(min(wait, 0.05))
         busy = busy or bool(tick.told)
         idle = 0 if busy else idle + 1
-    print("done", flush=True)
+    sys.stdout.write("done")
 
 
 def worker_step(worker: Worker) -> float | None:

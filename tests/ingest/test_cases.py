@@ -134,7 +134,8 @@ def _flat(got: Outcome, wanted: float) -> bool:
 
 def _peak_mb(fixture: Path) -> float:
     code = (
-        "import resource, sys; from gatewatch.cli import app; app(sys.argv[1:], standalone_mode=False);"
+        "import resource, sys; from gatewatch.cli import app\n"
+        "app(sys.argv[1:], standalone_mode=False)\n"
         "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)"
     )
     with tempfile.TemporaryDirectory() as folder:

@@ -34,9 +34,13 @@ def test_two_threads_that_touch_one_row_lose_nothing() -> None:
 def test_what_raises_leaves_no_trace_and_the_next_writer_works() -> None:
     store = memory_store()
 
-    with pytest.raises(duckdb.Error), store.writing() as db:
-        db.execute("INSERT INTO changes VALUES (1, TIMESTAMPTZ '2026-01-01', '2026-01-01')")
-        db.execute("SELECT nonsense")
+    def fail() -> None:
+        with store.writing() as db:
+            db.execute("INSERT INTO changes VALUES (1, TIMESTAMPTZ '2026-01-01', '2026-01-01')")
+            db.execute("SELECT nonsense")
+
+    with pytest.raises(duckdb.Error):
+        fail()
     with store.writing() as db:
         db.execute("INSERT INTO changes VALUES (2, TIMESTAMPTZ '2026-01-01', '2026-01-01')")
 
@@ -88,9 +92,14 @@ def test_a_reader_sees_one_moment() -> None:
 def test_a_file_held_by_another_process_is_said_to_be(tmp_path: Path) -> None:
     path = tmp_path / "x.duckdb"
     store = open_store(path)
-    code = f"from pathlib import Path; from ingest.store import open_store; open_store(Path({str(path)!r}))"
+    code = (
+        "import sys, pathlib; from ingest.store import open_store;"
+        "open_store(pathlib.Path(sys.argv[1]))"
+    )
 
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(path)], capture_output=True, text=True, check=False
+    )
 
     assert "StoreBusyError" in done.stderr
     assert "PID" in done.stderr

@@ -1,0 +1,271 @@
+"""The service's HTTP, asked as senders, viewers and operators ask it."""
+
+import asyncio
+import gzip
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pyarrow as pa
+import pytest
+import zstandard
+from starlette.applications import Starlette
+
+from gatewatch.api import Api
+from gatewatch.parts import Parts, open_parts, utc_now
+from ingest.config import read_settings
+
+CASES = Path(__file__).parents[3] / "shared" / "cases" / "fixtures"
+OPEN = '[sources.gate]\nadapter = "native"\n'
+TOKENS = (
+    OPEN
+    + """
+[[tokens]]
+name = "gate"
+role = "writer"
+source = "gate"
+token = "w-token"
+[[tokens]]
+name = "wall"
+role = "viewer"
+token = "v-token"
+[[tokens]]
+name = "oncall"
+role = "operator"
+token = "o-token"
+"""
+)
+
+
+class Caller:
+    """Speaks to an application in this process."""
+
+    def __init__(self, app: Starlette) -> None:
+        self._transport = httpx.ASGITransport(app=app)
+
+    def request(self, method: str, path: str, **more: Any) -> httpx.Response:
+        async def ask() -> httpx.Response:
+            base = "http://localhost"
+            async with httpx.AsyncClient(transport=self._transport, base_url=base) as client:
+                return await client.request(method, path, **more)
+
+        return asyncio.run(ask())
+
+    def post(self, path: str, **more: Any) -> httpx.Response:
+        return self.request("POST", path, **more)
+
+    def get(self, path: str) -> httpx.Response:
+        return self.request("GET", path)
+
+
+class Asked:
+    """A client of one small installation."""
+
+    def __init__(self, folder: Path, config: str) -> None:
+        path = folder / "gatewatch.toml"
+        path.write_text(f'redact_key = "redact.key"\n{config}')
+        self.parts: Parts = open_parts(read_settings(path))
+        self.health = {"judge": "ok"}
+        app = Api(self.parts, lambda: self.health, lambda: None).app()
+        self.http = Caller(app)
+
+    def rows(self, sql: str, token: str = "", **params: Any) -> Any:
+        headers = {"Authorization": f"Bearer {token}"} if token else {}
+        answer = self.http.post("/v1/sql", json={"sql": sql, "params": params}, headers=headers)
+        if answer.status_code != 200:
+            return answer.status_code, answer.json()["error"]
+        with pa.ipc.open_stream(answer.content) as stream:
+            return stream.read_all().to_pylist()
+
+
+@pytest.fixture
+def asked(tmp_path: Path) -> Iterator[Asked]:
+    found = Asked(tmp_path, OPEN)
+    yield found
+    found.parts.close()
+
+
+@pytest.fixture
+def guarded(tmp_path: Path) -> Iterator[Asked]:
+    found = Asked(tmp_path, TOKENS)
+    yield found
+    found.parts.close()
+
+
+def lines(*numbers: int, **more: Any) -> bytes:
+    stamp = utc_now().isoformat()
+    docs = [
+        {"ts": stamp, "kind": "tool_call", "agent": "a1", "tool": "crm.export_contacts",
+         "decision": "deny", "event_id": f"e{number}", **more}
+        for number in numbers
+    ]  # fmt: skip
+    return b"".join(json.dumps(doc).encode() + b"\n" for doc in docs)
+
+
+def test_a_batch_whose_answer_was_lost_lands_once(asked: Asked) -> None:
+    """B036: the sender posts it again, with its key and then without."""
+    case = json.loads((CASES / "B036-http-retry.http.json").read_text())
+
+    answers = [
+        asked.http.post(each["path"], content=each["body"], headers=each.get("headers", {}))
+        for each in case["requests"]
+    ]
+
+    assert [answer.status_code for answer in answers] == [200, 200, 200]
+    assert [answer.json()["events"] for answer in answers] == [3, 0, 0]
+    assert answers[1].json()["repeated"]
+    rows = asked.rows("SELECT native_id FROM events ORDER BY 1")
+    assert [row["native_id"] for row in rows] == case["expect"]["event_ids_once"]
+
+
+@pytest.mark.parametrize("pack", [bytes, gzip.compress, zstandard.compress, "members", "array"])
+def test_a_body_may_be_packed(asked: Asked, pack: Any) -> None:
+    body, coding = lines(1, 2, 3), "identity"
+    if pack == "array":
+        body = b"[" + b",".join(body.splitlines()) + b"]"
+    elif pack == "members":
+        body, coding = gzip.compress(lines(1)) + gzip.compress(lines(2, 3)), "gzip"
+    else:
+        coding = {gzip.compress: "gzip", zstandard.compress: "zstd"}.get(pack, "identity")
+        body = pack(body)
+
+    answer = asked.http.post("/v1/events", content=body, headers={"content-encoding": coding})
+
+    assert answer.json()["events"] == 3
+
+
+def test_a_small_body_that_unpacks_to_a_huge_one_is_refused(asked: Asked) -> None:
+    """B178."""
+    huge = b"0" * 2**27
+    statuses = [
+        asked.http.post(
+            "/v1/events", content=body, headers={"content-encoding": coding}
+        ).status_code
+        for body, coding in (
+            (gzip.compress(huge), "gzip"),
+            (zstandard.compress(huge), "zstd"),
+            (gzip.compress(gzip.compress(huge)), "gzip, gzip"),
+        )
+    ]
+
+    assert statuses == [413, 413, 415]
+    assert asked.rows("SELECT count(*) AS n FROM events") == [{"n": 0}]
+
+
+def test_a_line_that_is_no_json_is_kept_and_the_others_land(asked: Asked) -> None:
+    answer = asked.http.post("/v1/ingest/gate", content=lines(1) + b"{no\n" + lines(2))
+
+    assert answer.json() | {"id_conflicts": 0} == {
+        "lines": 3, "events": 2, "duplicates": 0, "quarantined": 1, "id_conflicts": 0,
+        "repeated": False,
+    }  # fmt: skip
+    assert asked.rows("SELECT raw FROM quarantine") == [{"raw": "{no"}]
+
+
+def test_an_unknown_source_is_refused_with_the_nearest_name(asked: Asked) -> None:
+    answer = asked.http.post("/v1/ingest/gaet", content=lines(1))
+
+    assert (answer.status_code, answer.json()["error"]) == (
+        404, "no source 'gaet'. Did you mean 'gate'?"
+    )  # fmt: skip
+
+
+def test_each_role_may_do_its_own_and_no_more(guarded: Asked) -> None:
+    def status(method: str, path: str, token: str, **more: Any) -> int:
+        headers = {"Authorization": f"Bearer {token}"} if token else {}
+        return guarded.http.request(method, path, headers=headers, **more).status_code
+
+    sql = {"json": {"sql": "SELECT 1"}}
+    assert status("POST", "/v1/events", "", content=lines(1)) == 401
+    assert status("POST", "/v1/events", "wrong", content=lines(1)) == 401
+    assert status("POST", "/v1/events", "w-token", content=lines(1)) == 200
+    assert status("POST", "/v1/events", "v-token", content=lines(2)) == 403
+    assert status("POST", "/v1/sql", "w-token", **sql) == 403
+    assert status("POST", "/v1/sql", "v-token", **sql) == 200
+    assert status("POST", "/v1/sql", "o-token", **sql) == 200
+    ack = {"json": {"actor": "kim"}}
+    assert status("POST", "/v1/alerts/al_1/ack", "v-token", **ack) == 403
+    assert status("POST", "/v1/alerts/al_1/ack", "o-token", **ack) == 400  # no such alert
+
+
+def test_without_tokens_a_page_of_another_origin_gets_nothing(asked: Asked) -> None:
+    body = {"sql": "SELECT 1"}
+
+    assert asked.http.post("/v1/sql", json=body, headers={"origin": "https://evil.example"}
+                           ).status_code == 403  # fmt: skip
+    assert asked.http.post("/v1/sql", json=body, headers={"host": "evil.example"}
+                           ).status_code == 403  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("sql", "says"),
+    [
+        ("DELETE FROM events", "one SELECT, nothing else."),
+        ("SELECT 1; SELECT 2", "one SELECT, nothing else."),
+        ("SELECT nonsense", "nonsense"),
+        ("SELECT * FROM read_csv('/etc/passwd')", "disabled"),
+        (
+            "WITH x AS (INSERT INTO changes VALUES (1, now(), now()) RETURNING 1) FROM x",
+            "read-only",
+        ),
+        ("", "one SELECT, nothing else."),
+    ],
+)
+def test_sql_is_one_select_over_our_own_tables(asked: Asked, sql: str, says: str) -> None:
+    status, error = asked.rows(sql)
+
+    assert status == 400
+    assert says in error
+
+
+def test_sql_takes_parameters(asked: Asked) -> None:
+    assert asked.rows("SELECT $x::INT + 1 AS y", x=4) == [{"y": 5}]
+
+
+def test_an_alert_is_acknowledged_judged_and_explained(asked: Asked) -> None:
+    asked.http.post("/v1/events", content=lines(1, 2, 3, trace_id="t-1"))
+    asked.parts.tick(utc_now())
+    [alert] = asked.rows("SELECT alert_id FROM alerts")
+    path = f"/v1/alerts/{alert['alert_id']}"
+
+    acked = asked.http.post(f"{path}/ack", json={"actor": "kim", "reason": "on it"}).json()
+    judged = asked.http.post(f"{path}/verdict", json={"actor": "kim", "verdict": "true"}).json()
+    wrong = asked.http.post(f"{path}/verdict", json={"actor": "kim", "verdict": "tru"})
+    told = asked.http.get(f"{path}/explain").json()
+
+    assert acked["acked_by"] == "kim"
+    assert judged["verdict"] == "true"
+    assert wrong.status_code == 400
+    assert wrong.json()["error"] == "verdict: 'tru' is none. Did you mean 'true'?"
+    assert told["trace_ids"] == ["t-1"]
+    rows = asked.rows("SELECT trace_id, label FROM incidents")
+    assert rows == [{"trace_id": "t-1", "label": "misaction"}]
+
+
+def test_readyz_is_red_while_something_is_wrong(asked: Asked) -> None:
+    assert asked.http.get("/readyz").status_code == 200
+
+    asked.health["judge"] = "has not come round for 300 s"
+
+    assert asked.http.get("/readyz").status_code == 503
+    assert asked.http.get("/healthz").status_code == 200
+
+
+def test_the_metrics_page_holds_counts_and_no_text_from_logs(asked: Asked) -> None:
+    asked.http.post("/v1/ingest/gate", content=lines(1, 2, 3, trace_id='"}\nevil{x="'))
+    asked.parts.tick(utc_now())
+
+    page = asked.http.get("/metrics").text
+
+    assert 'gatewatch_ingest_events_total{source="gate"} 3.0' in page
+    assert 'gatewatch_alerts_active{detector="deny_retry",severity="high"} 1.0' in page
+    assert "evil" not in page
+
+
+def test_sql_sees_no_variable_of_the_service(asked: Asked) -> None:
+    status, error = asked.rows("SELECT * FROM statements")
+
+    assert status == 400
+    assert "statements" in error
