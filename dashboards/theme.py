@@ -64,6 +64,7 @@ PILLS = frozenset(
 )
 MONO = frozenset(("params", "trace_id", "event_id", "alert_id", "path", "value", "rule"))
 FAINT = frozenset(("detector", "kind", "detail", "by", "source", "adapter"))
+INLINE = frozenset(("op", "kind", "status", "latency_ms"))  # stand beside their neighbour
 # Control characters, and those that reorder or hide text: shown by their number instead.
 UNSEEN = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]")
 LONG = 2_000  # characters of one value on a page; the ledger has the rest
@@ -264,9 +265,10 @@ def _cell(row: Mapping[str, Any], column: Column) -> str:
 def _part(name: str, value: Any) -> str:
     text = shown(value)
     if name in PILLS:
-        return f"<div>{pill(text)}</div>"
+        return f'<div class="{"gw-inline" if name in INLINE else ""}">{pill(text)}</div>'
     text = WORDED.get(name, "{}").format(text)
     kind = "gw-mono" if name in MONO else "gw-faint" if name in FAINT else ""
+    kind += " gw-inline" if name in INLINE else " gw-name" if name == "detector" else ""
     number = " gw-number" if isinstance(value, int | float | datetime) else ""
     return f'<div class="{kind}{number}">{safe(text)}</div>'
 

@@ -58,6 +58,7 @@ HISTORY = """
 class Data(NamedTuple):
     alert: dict[str, Any] | None  # None: there is no such alert, or none was named
     asked: str | None
+    facts: dict[str, Any]
     evidence: pl.DataFrame
     deliveries: pl.DataFrame
     history: pl.DataFrame
@@ -67,11 +68,13 @@ class Data(NamedTuple):
 def load(client: Client, filters: Filters) -> Data:
     asked, nothing = filters.alert, pl.DataFrame()
     if asked is None:
-        return Data(None, None, nothing, nothing, nothing, client)
+        return Data(None, None, {}, nothing, nothing, nothing, client)
     found = client.sql(ALERT, alert=asked, language=filters.language)
+    row = found.row(0, named=True) if len(found) else None
     return Data(
-        alert=found.row(0, named=True) if len(found) else None,
+        alert=row,
         asked=asked,
+        facts=spoken(flat(row["facts"]), filters.language) if row else {},
         evidence=client.sql(EVIDENCE, alert=asked),
         deliveries=client.sql(DELIVERIES, alert=asked),
         history=client.sql(HISTORY, alert=asked),
@@ -96,13 +99,20 @@ def show(data: Data) -> None:
         )
         _triage(data.alert, data.client)
     with right:
-        theme.section("Found, against what is set")
-        theme.table(against(flat(data.alert["facts"]), catalogue.thresholds(name)), FOUND)
+        theme.section("Found, and the thresholds", "as the catalogue sets them")
+        theme.table(against(data.facts, catalogue.thresholds(name)), FOUND)
     _evidence(data.evidence)
     _told(data)
 
 
-FOUND = (Column("Fact", ("fact",)), Column("Found", ("found",)), Column("Set to", ("threshold",)))
+FOUND = (Column("Fact", ("fact",)), Column("Found", ("found",)), Column("Default", ("threshold",)))
+
+
+def spoken(facts: dict[str, Any], language: str) -> dict[str, Any]:
+    """The facts in one language: a fact NAME_zh is NAME, said in Chinese."""
+    chinese = {name.removesuffix("_zh"): facts[name] for name in facts if name.endswith("_zh")}
+    plain = {name: value for name, value in facts.items() if not name.endswith("_zh")}
+    return plain | chinese if language == "zh" else plain
 
 
 def against(facts: dict[str, Any], thresholds: dict[str, Any]) -> pl.DataFrame:

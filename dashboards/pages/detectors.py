@@ -17,7 +17,6 @@ ORDER = 40
 HEALTH = """
     WITH ranges AS (
         SELECT detector, max(until) FILTER (status = 'judged') AS judged_until,
-               count(*) FILTER (status = 'due') AS due_ranges,
                min(since) FILTER (status = 'due') AS due_since,
                left(string_agg(DISTINCT reason, '; ' ORDER BY reason)
                     FILTER (status = 'due'), 300) AS due_reason
@@ -34,9 +33,10 @@ HEALTH = """
                 WHEN last_success_at IS NULL THEN 'never'
                 WHEN epoch($now::TIMESTAMPTZ) - epoch(last_success_at) > $stale::DOUBLE THEN 'stale'
                 ELSE 'ok' END AS health,
-           left(last_error, 300) AS last_error, last_success_at, last_seconds,
+           left(last_error, 300) AS last_error, last_success_at,
+           round(last_seconds, 3) AS last_seconds,
            runs::BIGINT AS runs, failures::BIGINT AS failures,
-           judged_until, due_ranges, due_since, due_reason,
+           judged_until, due_since, due_reason,
            alerts, open, right_ones, wrong_ones
     FROM judged FULL JOIN ranges USING (detector) FULL JOIN told USING (detector)
     ORDER BY list_position(['failing', 'stale', 'never', 'ok'], health), detector LIMIT 200
@@ -81,7 +81,6 @@ def _health(rows: pl.DataFrame) -> None:
             Column("Runs", ("runs",)),
             Column("Failures", ("failures",)),
             Column("Judged up to", ("judged_until",)),
-            Column("Due ranges", ("due_ranges",)),
             Column("Due since", ("due_since", "due_reason")),
             Column("Alerts", ("alerts",)),
             Column("Open", ("open",)),

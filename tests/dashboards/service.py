@@ -24,7 +24,7 @@ from starlette.routing import Route
 
 from dashboards.client import Client
 from ingest.store import Store
-from tests.dashboards.rows import NOW
+from tests.dashboards.insert import NOW
 
 pa: Any = importlib.import_module("pyarrow")  # it has no types
 STREAM = "application/vnd.apache.arrow.stream"

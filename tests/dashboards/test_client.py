@@ -9,6 +9,7 @@ import pytest
 
 from dashboards.client import Client, ServiceDown, ServiceRefused
 from tests.dashboards import rows, service
+from tests.dashboards.insert import NOW
 
 Answer = Callable[[httpx.Request], httpx.Response]
 
@@ -31,8 +32,8 @@ def test_a_table_keeps_its_types_and_a_time_goes_out_with_its_zone() -> None:
 def test_the_clock_is_the_services_own() -> None:
     client = service.client(rows.example())
 
-    assert client.health() == (rows.NOW, True)
-    assert client.answered == rows.NOW
+    assert client.health() == (NOW, True)
+    assert client.answered == NOW
 
 
 @pytest.mark.parametrize(

@@ -10,8 +10,8 @@ from dashboards.client import Client
 from dashboards.filters import Filters
 from ingest.store import Store, memory_store
 from tests.dashboards import rows, service
+from tests.dashboards.insert import NOW
 
-NOW = rows.NOW
 NAMES = pages.names()
 LIMIT = 5_000_000  # bytes that one page may send (case B150)
 

@@ -7,7 +7,7 @@ import json
 import polars as pl
 
 from dashboards import export
-from tests.dashboards.rows import NOW
+from tests.dashboards.insert import NOW
 
 SHARED = "shared/cases/fixtures/B155-csv-formula.jsonl"
 

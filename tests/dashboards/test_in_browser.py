@@ -50,7 +50,7 @@ class started:  # noqa: N801 - reads as a verb where it is used
         url = self._url or self._open.enter_context(service.serving(self._store))
         port = service.free_port()
         environment = {**os.environ, "GATEWATCH_URL": url}
-        dashboard = subprocess.Popen(  # noqa: S603 - our own command
+        dashboard = subprocess.Popen(
             command(port), env=environment, cwd=self._folder, stdout=subprocess.DEVNULL
         )
         self._open.callback(dashboard.wait)

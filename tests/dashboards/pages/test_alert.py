@@ -3,6 +3,7 @@
 from dashboards.filters import Filters
 from dashboards.pages import alert
 from tests.dashboards import rows, service
+from tests.dashboards.insert import NOW
 
 
 def test_a_fact_stands_beside_the_threshold_of_its_name() -> None:
@@ -17,8 +18,15 @@ def test_a_fact_stands_beside_the_threshold_of_its_name() -> None:
     ]
 
 
+def test_facts_are_said_in_one_language_only() -> None:
+    facts = {"against": "usually 2", "against_zh": "平时 2 次", "calls": 302}
+
+    assert alert.spoken(facts, "en") == {"against": "usually 2", "calls": 302}
+    assert alert.spoken(facts, "zh") == {"against": "平时 2 次", "calls": 302}
+
+
 def test_the_evidence_is_the_alerts_own_events_in_order_of_time() -> None:
-    data = alert.load(service.client(rows.example()), Filters(rows.NOW, alert="al_7f3a"))
+    data = alert.load(service.client(rows.example()), Filters(NOW, alert="al_7f3a"))
 
     assert data.evidence["event_id"].to_list() == [f"e{n}-al_7f3a" for n in (2, 3, 4)]
     assert data.deliveries["state"].to_list() == ["dead", "delivered", "pending"]
@@ -28,7 +36,7 @@ def test_the_evidence_is_the_alerts_own_events_in_order_of_time() -> None:
 def test_titles_speak_the_viewers_language() -> None:
     client = service.client(rows.example())
     titles = [
-        (alert.load(client, Filters(rows.NOW, alert="al_7f3a", language=each)).alert or {})["title"]
+        (alert.load(client, Filters(NOW, alert="al_7f3a", language=each)).alert or {})["title"]
         for each in ("en", "zh")
     ]
 
@@ -39,7 +47,7 @@ def test_titles_speak_the_viewers_language() -> None:
 
 
 def test_an_unknown_alert_is_none() -> None:
-    data = alert.load(service.client(rows.example()), Filters(rows.NOW, alert="' OR 1=1 --"))
+    data = alert.load(service.client(rows.example()), Filters(NOW, alert="' OR 1=1 --"))
 
     assert data.alert is None
     assert data.evidence.is_empty()

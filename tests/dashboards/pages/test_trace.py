@@ -4,12 +4,13 @@ from dashboards.filters import Filters
 from dashboards.pages import trace
 from ingest.store import memory_store
 from tests.dashboards import rows, service
+from tests.dashboards.insert import NOW, put
 
 PAGE = 5_000_000  # bytes: the most that one page may send
 
 
 def test_steps_come_in_order_with_the_alert_that_touches_them() -> None:
-    data = trace.load(service.client(rows.example()), Filters(rows.NOW, trace="t-17"))
+    data = trace.load(service.client(rows.example()), Filters(NOW, trace="t-17"))
 
     assert data.steps["step"].to_list() == [1, 2, 3, 4, 5, 6, 7]
     marked = data.steps.filter(alert_id="al_7f3a")
@@ -20,10 +21,10 @@ def test_steps_come_in_order_with_the_alert_that_touches_them() -> None:
 def test_parent_and_children_are_named() -> None:
     store = rows.example()
     for own, parent in (("t-18", "t-17"), ("t-17", "t-16")):
-        rows.put(store, "events", event_id=own, kind="message", source="gate", ledger_seq=99,
-                 ts=rows.NOW, trace_id=own, parent_trace_id=parent)  # fmt: skip
+        put(store, "events", event_id=own, kind="message", source="gate", ledger_seq=99,
+                 ts=NOW, trace_id=own, parent_trace_id=parent)  # fmt: skip
 
-    family = trace.load(service.client(store), Filters(rows.NOW, trace="t-17")).family
+    family = trace.load(service.client(store), Filters(NOW, trace="t-17")).family
 
     assert family.rows() == [("parent", "t-16"), ("child", "t-18")]
 
@@ -40,8 +41,8 @@ def test_a_million_steps_are_cut_to_a_page_and_counted() -> None:
             FROM range(1000000) AS r(i)""")
 
     client = service.client(store)
-    data = trace.load(client, Filters(rows.NOW, trace="t-1"))
-    listed = trace.load(client, Filters(rows.NOW))
+    data = trace.load(client, Filters(NOW, trace="t-1"))
+    listed = trace.load(client, Filters(NOW))
 
     assert (len(data.steps), data.sums["steps"]) == (500, 1_000_000)
     assert data.steps.estimated_size() < PAGE
