@@ -53,7 +53,7 @@ TONES = {
 }
 COLOURS = {"critical": "#8f1313", "high": "#d22f2f", "medium": "#a36200", "low": "#64748b"}
 WIDTHS = {  # pixels of the two lists: together they fit a screen of 1400
-    "severity": 74, "title": 235, "subject": 100, "detector": 140, "status": 70, "times": 46,
+    "severity": 74, "title": 357, "subject": 100, "detector": 140, "status": 70, "times": 46,
     "started_at": 122, "ended_at": 122, "acked_by": 64, "verdict": 62,
     "trace_id": 250, "steps": 60, "denials": 65, "errors": 60, "agents": 250,
 }  # fmt: skip

@@ -98,7 +98,6 @@ LABELS = {
     "detector": "Detector",
     "status": "Status",
     "started_at": "Since",
-    "ended_at": "Last",
     "times": "Times",
     "acked_by": "Taken by",
     "verdict": "Verdict",
