@@ -89,7 +89,7 @@ def browser(folder: Path, width: int = 1400, height: int = 1600) -> Iterator[Tab
     assert program, "this test needs a browser: apt-get install chromium"
     size = f"--window-size={width},{height}"
     command = [program, *FLAGS, size, f"--user-data-dir={folder}", "about:blank"]
-    with subprocess.Popen(command, stderr=subprocess.DEVNULL) as process:  # noqa: S603 - ours
+    with subprocess.Popen(command, stderr=subprocess.DEVNULL) as process:
         try:
             with connect(_address(folder), max_size=None) as wire:
                 tab = Tab(wire)
