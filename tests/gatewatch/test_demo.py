@@ -46,7 +46,7 @@ def test_a_short_run_loses_nothing_and_tells_the_chat_of_the_first_trouble(tmp_p
 
 def test_an_interrupt_ends_it_with_a_summary_and_leaves_nothing(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "gatewatch", "demo", "--no-dashboard"]
-    with subprocess.Popen(  # noqa: S603 - our own command
+    with subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
         env=os.environ | {"TMPDIR": str(tmp_path)},
     ) as process:  # fmt: skip

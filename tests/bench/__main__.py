@@ -1,0 +1,64 @@
+"""How fast gatewatch is on this machine: `make bench`, or `python -m tests.bench --only landing`.
+
+Ratios are taken within one run. The table goes to stdout, progress to stderr.
+"""
+
+import argparse
+import os
+import platform
+import tempfile
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+
+from tests.bench import landing, latency, tick
+from tests.bench.measure import Figure
+
+ALL = ("landing", "latency", "tick")
+
+
+def main() -> None:
+    chosen = _options()
+    only = chosen.only.split(",")
+    err = Console(stderr=True)
+    figures: list[Figure] = []
+    for name in ALL:
+        if name not in only:
+            continue
+        err.print(f"{name} ...")
+        with tempfile.TemporaryDirectory(prefix=f"bench-{name}-", dir=chosen.dir) as folder:
+            match name:
+                case "landing":
+                    figures += landing.measure(Path(folder), chosen.lines)
+                case "latency":
+                    figures += latency.measure(Path(folder), chosen.rate, chosen.seconds)
+                case _:
+                    figures += tick.measure(Path(folder), chosen.stored)
+    shown = Table(box=None, pad_edge=False, header_style="bold")
+    for column in ("what", "measured", "how"):
+        shown.add_column(column, overflow="fold")
+    for each in figures:
+        shown.add_row(each.what, each.value, each.how)
+    out = Console(width=140)
+    out.print(shown)
+    load = os.getloadavg()[0]
+    out.print(f"{os.cpu_count()} cores, {platform.machine()}, Python {platform.python_version()},"
+              f" load {load:.1f} at the end")  # fmt: skip
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m tests.bench", description=__doc__)
+    parser.add_argument("--only", default=",".join(ALL), help="some of: " + ",".join(ALL))
+    parser.add_argument("--lines", type=int, default=200_000, help="lines to land")
+    parser.add_argument("--rate", type=int, default=1_000, help="lines a second beside the probes")
+    parser.add_argument("--seconds", type=float, default=20, help="how long they are sent")
+    parser.add_argument(
+        "--stored", type=int, default=50_000, help="events; the tick sees 1 and 10 x"
+    )
+    parser.add_argument("--dir", default=None, help="the disk to work on; default: the system's")
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    main()
