@@ -62,9 +62,10 @@ class Engine:
                     _failed(db, each, reason)
         with self._store.writing() as db:
             tick.changed += alerts.resolve(db, self.detectors, now)
-            seqs = [one(db, "SELECT min(seq) FROM judged")]
-            if len(self.detectors) == one(db, "SELECT count(*) FROM judged"):
-                db.execute("DELETE FROM changes WHERE seq <= ?", seqs)
+            state = "FROM judged WHERE list_contains(?, detector)"
+            if one(db, f"SELECT count(*) {state}", [list(self.detectors)]) == len(self.detectors):
+                taken_up = one(db, f"SELECT min(seq) {state}", [list(self.detectors)])
+                db.execute("DELETE FROM changes WHERE seq <= ?", [taken_up])
         return tick
 
     def _turn(self, db: Db, each: Detector, now: datetime) -> int:

@@ -69,6 +69,16 @@ def label(
     return len(rows)
 
 
+def mined(
+    store: Store, lander: Lander, results: list[dict[str, Any]], rules: list[dict[str, Any]],
+    actor: str, now: datetime,
+) -> None:  # fmt: skip
+    """Keep what the miner found and which rules there are, for people to look at."""
+    lander.record("propose", actor, f"{len(results)}", {"results": results, "rules": rules}, now)
+    with store.writing() as db:
+        catch_up(db)
+
+
 def _act(
     store: Store, lander: Lander, action: str, alert_id: str, actor: str, detail: dict[str, Any],
     now: datetime,
@@ -129,6 +139,8 @@ def catch_up(db: Db) -> int:
             case "label":
                 for each in detail["rows"]:
                     _incident(db, row, each["trace_id"], each["label"], each)
+            case "propose":
+                _mined(db, row, detail)
             case "delivery":
                 _delivered(db, row, detail)
     db.execute("UPDATE operator_log SET applied = true WHERE NOT applied")
@@ -149,7 +161,8 @@ def _verdict(db: Db, row: dict[str, Any], detail: dict[str, Any]) -> None:
     runs = fetch(
         db,
         """
-        SELECT e.trace_id, any_value(e.task) AS family, any_value(a.severity) AS severity,
+        SELECT e.trace_id, min(e.tenant) AS tenant, min(e.task) AS family,
+            any_value(a.severity) AS severity,
             arg_max(e.event_id, (e.op IS NOT DISTINCT FROM 'commit', e.ts, e.event_id)) AS event_id,
             arg_max(e.ts, (e.op IS NOT DISTINCT FROM 'commit', e.ts, e.event_id)) AS committed_at
         FROM alerts a JOIN events e ON list_contains(a.event_ids, e.event_id)
@@ -174,6 +187,29 @@ def _incident(
          known.get("event_id"), alert_id, known.get("severity"), row["actor"],
          known.get("reason"), row["ts"]],
     )  # fmt: skip
+
+
+def _mined(db: Db, row: dict[str, Any], detail: dict[str, Any]) -> None:
+    """The last mining replaces the one before: its figures are of all that is stored."""
+
+    def text(value: object) -> str:
+        return msgspec.json.encode(value).decode()
+
+    db.execute("DELETE FROM proposals")
+    db.execute("DELETE FROM rules")
+    for each in detail["results"]:
+        proof = {key: each[key] for key in ("reason", "backtest", "evidence", "domain", "title")}
+        db.execute(
+            "INSERT OR REPLACE INTO proposals VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+            [each["fingerprint"], each["rule_id"] or "", each["state"], text(each["rule"]),
+             text(proof), each["branch"], each["url"], row["ts"]],
+        )  # fmt: skip
+    for each in detail["rules"]:
+        db.execute(
+            "INSERT INTO rules VALUES (?, ?, ?, ?, ?, ?)",
+            [each["rule_id"], each["fingerprint"], each["status"], each["path"],
+             text(each["doc"]), row["ts"]],
+        )  # fmt: skip
 
 
 def _delivered(db: Db, row: dict[str, Any], detail: dict[str, Any]) -> None:

@@ -62,6 +62,7 @@ class Api:
             Route("/v1/alerts/{alert}/ack", self.ack, methods=["POST"]),
             Route("/v1/alerts/{alert}/verdict", self.verdict, methods=["POST"]),
             Route("/v1/alerts/{alert}/explain", self.explain, methods=["GET"]),
+            Route("/v1/mined", self.mined, methods=["POST"]),
             Route("/v1/silences", self.silences, methods=["POST"]),
             Route("/healthz", self.healthz, methods=["GET"]),
             Route("/readyz", self.readyz, methods=["GET"]),
@@ -130,7 +131,9 @@ class Api:
             timer = threading.Timer(SQL_SECONDS, db.interrupt)
             timer.start()
             try:
-                table: pa.Table = db.sql(sql, params=params or None).limit(SQL_ROWS).to_arrow_table()
+                table: pa.Table = (
+                    db.sql(sql, params=params or None).limit(SQL_ROWS).to_arrow_table()
+                )
             finally:
                 timer.cancel()
         sink = pa.BufferOutputStream()
@@ -165,6 +168,14 @@ class Api:
             asked.get("subject"), until, asked["actor"], asked["reason"], utc_now(),
         )  # fmt: skip
         return JSONResponse({"silenced": True})
+
+    async def mined(self, request: Request) -> Response:
+        asked = await self._operator(request, ("actor",))
+        await run_in_threadpool(
+            triage.mined, self._parts.store, self._parts.lander, asked.get("results") or [],
+            asked.get("rules") or [], asked["actor"], utc_now(),
+        )  # fmt: skip
+        return JSONResponse({"kept": True})
 
     async def explain(self, request: Request) -> Response:
         self._allowed(request, "viewer")

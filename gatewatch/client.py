@@ -42,6 +42,10 @@ class Remote:
         done: dict[str, Any] = answer.json()
         return done
 
+    def mined(self, results: list[dict[str, Any]], rules: list[dict[str, Any]]) -> None:
+        """Keep what the miner found, for the pages."""
+        self._ask("POST", "/v1/mined", json={"results": results, "rules": rules, "actor": "mine"})
+
     def explain(self, alert_id: str) -> dict[str, Any]:
         told: dict[str, Any] = self._ask("GET", f"/v1/alerts/{alert_id}/explain").json()
         return told

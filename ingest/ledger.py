@@ -4,21 +4,20 @@
 and after each batch a marker, `{"end": {...}}`. A full segment is sealed: compressed to `.zst` and
 named in `manifest.ndjson` with its sha256 and the hash of the manifest line before it.
 Positions (`seq`) count lines from 1 and are implied by order; a marker repeats the last one.
-Reads: nothing else. Writes: the ledger folder. Next: ingest/land.py.
+Reads: nothing else. Writes: the ledger folder. Next: ingest/chain.py, ingest/land.py.
 """
 
 import hashlib
 import io
 import os
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
 import msgspec
 import zstandard
 
-from ingest.segment import Batched, Entry, Marker, chained, encode, read_batches
+from ingest.segment import END, Batched, Entry, Marker, chained, encode, read_batches
 
 GENESIS = "0" * 64
 SEGMENT_BYTES = 64 * 2**20  # what a start after a crash reads and hashes at most: under a second
@@ -40,16 +39,6 @@ class Sealed(msgspec.Struct, frozen=True):
     head: str  # the chain hash at its end
 
 
-@dataclass(frozen=True)
-class Verdict:
-    """What `verify` found: the problems in words, and where the chain stands."""
-
-    problems: tuple[str, ...]
-    seq: int
-    head: str
-    segments: int
-
-
 class Ledger:
     """One writer. Opening it cuts an unfinished batch, which nobody was told was kept."""
 
@@ -57,7 +46,7 @@ class Ledger:
         self.folder = folder
         self._segment_bytes = segment_bytes
         folder.mkdir(parents=True, exist_ok=True)
-        self._sealed = _manifest(folder)
+        self._sealed = manifest_of(folder)
         self._file: io.FileIO | None = None
         self._active: Path | None = None
         self._hash = hashlib.sha256()
@@ -94,7 +83,7 @@ class Ledger:
     def read(self, after: int) -> Iterator[Batched]:
         """Every whole batch beyond position `after`, in order, from sealed and open segments."""
         for path, first, head in self._segments(after):
-            with _opened(path) as stream:
+            with opened(path) as stream:
                 for batch in read_batches(stream, first, head):
                     # one without lines has no position of its own, and landing it again is harmless
                     if batch.marker.last > after or not batch.entries:
@@ -110,7 +99,7 @@ class Ledger:
         self._close()
         _compress(self._active, self._good)
         name = str(self._active.relative_to(self.folder).with_suffix(""))
-        prev = _line_hash(self._sealed[-1]) if self._sealed else GENESIS
+        prev = line_hash(self._sealed[-1]) if self._sealed else GENESIS
         count = self.seq - self._first + 1
         digest = self._hash.hexdigest()
         sealed = Sealed(name, self._first, self.seq, count, digest, prev, self.head)
@@ -169,7 +158,7 @@ class Ledger:
                 for batch in read_batches(stream, self._first, self.head):
                     self.seq, self.head = batch.marker.last, batch.head
                     self._good = batch.ends_at
-            _cut(path, self._good)
+            _cut_tail(path, self._good)
             with path.open("rb") as stream:
                 while chunk := stream.read(2**20):
                     self._hash.update(chunk)
@@ -198,48 +187,7 @@ class Ledger:
         self._first, self._before = self.seq + 1, self.head
 
 
-def verify(folder: Path) -> Verdict:
-    """Recompute the whole chain. Reads every byte; changes nothing."""
-    problems: list[str] = []
-    prev, seq, head = GENESIS, 0, GENESIS
-    sealed = _manifest(folder)
-    for each in sealed:
-        path = folder / f"{each.segment}.ndjson.zst"
-        if each.prev != prev:
-            problems.append(f"manifest.ndjson: {each.segment} does not follow the line before it.")
-        if each.first != seq + 1:
-            problems.append(f"{each.segment}: begins at {each.first}, expected {seq + 1}.")
-        found = _recount(path, each.first, head)
-        if found is None:
-            problems.append(f"{path}: missing or unreadable.")
-        elif found != (each.sha256, each.last, each.head):
-            problems.append(f"{path}: was changed after it was sealed.")
-        prev, seq, head = _line_hash(each), each.last, each.head
-    names = {each.segment for each in sealed}
-    for path in sorted(folder.glob("*/*.ndjson")):
-        if str(path.relative_to(folder).with_suffix("")) not in names:
-            found = _recount(path, seq + 1, head)
-            if found is not None:
-                _, seq, head = found
-    return Verdict(tuple(problems), seq, head, len(sealed))
-
-
-def _recount(path: Path, first: int, head: str) -> tuple[str, int, str] | None:
-    """A segment's sha256 over its plain text, its last position and the chain hash there."""
-    digest, last = hashlib.sha256(), first - 1
-    try:
-        with _opened(path) as stream:
-            while chunk := stream.read(2**20):
-                digest.update(chunk)
-        with _opened(path) as stream:
-            for batch in read_batches(stream, first, head):
-                last, head = batch.marker.last, batch.head
-    except (OSError, zstandard.ZstdError):
-        return None
-    return digest.hexdigest(), last, head
-
-
-def _opened(path: Path) -> io.BufferedReader:
+def opened(path: Path) -> io.BufferedReader:
     if path.suffix == ".zst":
         stream = zstandard.ZstdDecompressor().stream_reader(path.open("rb"), closefd=True)
         return io.BufferedReader(stream, 2**20)
@@ -261,7 +209,7 @@ def _compress(path: Path, size: int) -> None:
     _sync(path.parent)
 
 
-def _manifest(folder: Path) -> list[Sealed]:
+def manifest_of(folder: Path) -> list[Sealed]:
     path = folder / "manifest.ndjson"
     if not path.exists():
         return []
@@ -271,13 +219,30 @@ def _manifest(folder: Path) -> list[Sealed]:
     return [msgspec.json.decode(line, type=Sealed) for line in whole.splitlines() if line]
 
 
-def _line_hash(sealed: Sealed) -> str:
+def line_hash(sealed: Sealed) -> str:
     return hashlib.sha256(msgspec.json.encode(sealed)).hexdigest()
 
 
 def _number(folder: Path) -> int:
     names = [path.name.partition(".")[0] for path in folder.glob("*/*.ndjson*")]
     return max((int(name) for name in names if name.isdigit()), default=0)
+
+
+def _cut_tail(path: Path, size: int) -> None:
+    """Cut a batch that was being written when the process ended, and nothing but that.
+
+    A whole batch beyond the damage was acknowledged: then this is no unfinished write, and a file
+    that somebody must look at is left as it is. Raises LedgerError.
+    """
+    with path.open("rb") as stream:
+        stream.seek(size)
+        rest = stream.read()
+    if b"\n" + END in rest[:-1]:
+        raise LedgerError(
+            f"{path}: damaged at byte {size}, and whole batches follow. Nothing was changed."
+            " Put back a copy of the file."
+        )
+    _cut(path, size)
 
 
 def _cut(path: Path, size: int) -> None:

@@ -32,9 +32,10 @@ from gatewatch.parts import Parts, ledger_of, utc_now
 from ingest import adapter as adapters
 from ingest.apply import Landed
 from ingest.batch import Batch, Oversized
+from ingest.chain import verify as check_chain
 from ingest.config import ConfigError, Settings, nearest
 from ingest.files import ReadError, read_file
-from ingest.ledger import verify as check_chain
+from ingest.store import StoreBusyError, open_store
 
 CHECKPOINT = 64  # batches of a bulk load between two checkpoints
 
@@ -100,8 +101,7 @@ def _against(path: Path, seq: int, head: str) -> list[str]:
     """What the database knows of the chain: it has seen the ledger's end."""
     if not path.exists():
         return []
-    with reached(Settings(), path) as there:
-        rows = there.rows("SELECT seq, head FROM landed")
+    rows = _landed(path)
     if rows and rows[0]["seq"] > seq:
         return [
             f"the ledger ends at line {seq}, the database has seen {rows[0]['seq']}: it was cut."
@@ -109,6 +109,19 @@ def _against(path: Path, seq: int, head: str) -> list[str]:
     if rows and rows[0]["seq"] == seq and rows[0]["head"] != head:
         return ["the ledger's last segment is not what the database has seen: it was changed."]
     return []
+
+
+def _landed(path: Path) -> list[dict[str, Any]]:
+    sql = "SELECT seq, head FROM landed"
+    try:
+        store = open_store(path)
+    except StoreBusyError:
+        with reached(Settings(), path) as there:
+            return there.rows(sql)
+    try:
+        return store.rows(sql)
+    finally:
+        store.close()
 
 
 def rebuild(db: Database = None, config: Config = None, as_json: Json = False) -> None:

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
-from detectors import detector, routing
+from detectors import detector, routing, triage
 from detectors.receivers import Delivered
 from detectors.worker import try_out
 from gatewatch import starter
@@ -30,11 +30,15 @@ from gatewatch.commands.common import (
 )
 from gatewatch.parts import DEFAULT, key_of, open_parts, utc_now
 from ingest import adapter, policy
-from ingest.config import ConfigError, Settings, nearest
+from ingest.config import ConfigError, Settings, convert, nearest
 from ingest.redact import load_key
 from ingest.store import StoreBusyError, memory_store
 from rules_miner import proposal
+from rules_miner.check import rules as rules_in
+from rules_miner.check import texts
 from rules_miner.settings import Settings as MinerSettings
+
+KEPT = 200  # results of one mining that the pages can show
 
 
 def serve(
@@ -82,7 +86,8 @@ def send(
     """Send one test message and print what the service answered."""
     chosen = settings(config)
     routes = {
-        route.name: route for route in routing.load(chosen.receivers, f"{DEFAULT}: receivers", chosen.language)
+        route.name: route
+        for route in routing.load(chosen.receivers, f"{DEFAULT}: receivers", chosen.language)
     }
     if receiver not in routes:
         hint = nearest(receiver, routes) if routes else " No [receivers.NAME] is configured."
@@ -112,13 +117,30 @@ def mine(
     """Learn from incidents; propose stopping rules, each with its backtest."""
     chosen = settings(config, db)
     folder = rules or chosen.path(chosen.rules)
+    own = {"key": load_key(key_of(chosen)).hex()} | chosen.miner
+    tuned = convert(own, MinerSettings, f"{DEFAULT}: miner")
     with reached(chosen, db) as there:
-        reader = there if isinstance(there, Remote) else there.store
-        found = proposal.run(reader, folder, MinerSettings(), utc_now(), propose)
+        found = proposal.run(there, folder, tuned, utc_now(), propose)
+        kept, known = found[:KEPT], in_force(folder)
+        if isinstance(there, Remote):
+            there.mined(kept, known)
+        else:
+            triage.mined(there.store, there.lander, kept, known, "gatewatch", utc_now())
     if as_json:
         emit(found)
         return
-    table(found, ("state", "id", "reason", "branch"), "Nothing to propose: no incidents yet.")
+    shown = ("state", "rule_id", "reason", "branch")
+    table(found, shown, "Nothing passed, and nothing came near: more verdicts are needed.")
+
+
+def in_force(folder: Path) -> list[dict[str, Any]]:
+    """The rules of a folder, for the page that lists them."""
+    return [
+        {"rule_id": each.rule.id, "fingerprint": each.fingerprint, "status": each.rule.status,
+         "path": path, "doc": each.doc}
+        for path, text in texts(folder).items()
+        for each in rules_in({path: text}, str(folder))
+    ]  # fmt: skip
 
 
 def doctor(config: Config = None, as_json: Json = False) -> None:

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from gatewatch.parts import utc_now
-from ingest.ledger import verify
+from ingest.chain import verify
 from tests.world import World
 
 ROOT = Path(__file__).parents[2]
