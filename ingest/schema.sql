@@ -261,29 +261,32 @@ CREATE OR REPLACE MACRO op_of(x) AS CASE
   WHEN regexp_matches(words(x), '(^|[^a-z])(verify|check|validate|confirm|test|lint|dry)([^a-z]|$)') THEN 'verify'
   WHEN regexp_matches(words(x), '(^|[^a-z])(get|list|read|search|lookup|look|query|find|fetch|view|describe|show|count|glob|grep|ls|browse|export|download|retrieve|retrieval)([^a-z]|$)') THEN 'lookup' END;
 
--- the policy in force: local time, the hours when nobody watches, the hosts that may be called. Subqueries that depend on no row run once a query.
-CREATE OR REPLACE MACRO policy_doc() AS (SELECT doc FROM policies ORDER BY loaded_at DESC, rowid DESC LIMIT 1);
+-- the policy in force: local time, the hours when nobody watches, the hosts that may be called. A subquery that depends on no row runs once a query.
+CREATE OR REPLACE MACRO policy_doc() AS (SELECT max_by(doc, {'at': loaded_at, 'row': rowid}) FROM policies);
+CREATE OR REPLACE MACRO local_zone() AS (SELECT coalesce(policy_doc() ->> '$.global.timezone', 'UTC'));
 -- wall time in the policy's zone, as a TIMESTAMP without zone; and its date
-CREATE OR REPLACE MACRO local_time(p_ts) AS timezone(coalesce((SELECT policy_doc() ->> '$.global.timezone'), 'UTC'), p_ts);
+CREATE OR REPLACE MACRO local_time(p_ts) AS timezone(local_zone(), p_ts);
 CREATE OR REPLACE MACRO local_day(p_ts) AS local_time(p_ts)::DATE;
--- for each of the 1,440 minutes of a local day: 0 attended, 1 unattended, 2 unattended since the evening before
+-- for each of the 1,440 minutes of a local day: NULL attended, 0 unattended, 1 unattended since the evening of the day before
 CREATE OR REPLACE MACRO unattended_minutes() AS (
-  WITH span AS (
+  WITH asked AS (SELECT policy_doc() -> '$.global.unattended_window' AS j),
+  spans AS (
     SELECT split_part(w ->> 'start', ':', 1)::INTEGER * 60 + split_part(w ->> 'start', ':', 2)::INTEGER AS lo,
            split_part(w ->> 'end', ':', 1)::INTEGER * 60 + split_part(w ->> 'end', ':', 2)::INTEGER AS hi
-    FROM (SELECT unnest(CASE WHEN json_type(policy_doc() -> '$.global.unattended_window') = 'ARRAY'
-                             THEN arr(policy_doc() -> '$.global.unattended_window')
-                             ELSE ['{"start": "22:00", "end": "08:00"}'::JSON] END) AS w)
+    FROM (SELECT unnest(CASE WHEN json_type(j) = 'ARRAY' THEN from_json(j, '["JSON"]')
+                             ELSE ['{"start": "22:00", "end": "08:00"}'::JSON] END) AS w FROM asked)
+  ),
+  covered AS (
+    SELECT m, max(CASE WHEN lo < hi AND m >= lo AND m < hi THEN 0 WHEN lo > hi AND m >= lo THEN 0 WHEN lo > hi AND m < hi THEN 1 END) AS back
+    FROM range(1440) AS minutes(m) LEFT JOIN spans ON true GROUP BY m
   )
-  SELECT list(coalesce((SELECT max(CASE WHEN lo < hi AND m >= lo AND m < hi THEN 1 WHEN lo > hi AND m >= lo THEN 1 WHEN lo > hi AND m < hi THEN 2 ELSE 0 END)
-                        FROM span), 0) ORDER BY m) FROM range(1440) AS minutes(m));
-CREATE OR REPLACE MACRO unattended_at(p_local) AS unattended_minutes()[hour(p_local) * 60 + minute(p_local) + 1];
-CREATE OR REPLACE MACRO unattended(p_ts) AS unattended_at(local_time(p_ts)) > 0;
--- the date of the evening that an unattended moment belongs to; NULL for an attended one
-CREATE OR REPLACE MACRO unattended_night(p_ts) AS CASE unattended_at(local_time(p_ts))
-  WHEN 1 THEN local_day(p_ts) WHEN 2 THEN local_day(p_ts) - 1 END;
+  SELECT list(back ORDER BY m) FROM covered);
+-- the date of the evening that an unattended wall time belongs to, NULL for an attended one; `p_minutes` is unattended_minutes()
+CREATE OR REPLACE MACRO night_of(p_local, p_minutes) AS p_local::DATE - p_minutes[hour(p_local) * 60 + minute(p_local) + 1];
+CREATE OR REPLACE MACRO unattended_night(p_ts) AS night_of(local_time(p_ts), unattended_minutes());
+CREATE OR REPLACE MACRO unattended(p_ts) AS unattended_night(p_ts) IS NOT NULL;
 -- is there a list of hosts at all; is this host (in its canonical spelling) on it: itself, or below a name behind `*.`
-CREATE OR REPLACE MACRO egress_listed() AS coalesce(json_type(policy_doc() -> '$.egress.allowed_hosts') = 'ARRAY', false);
 CREATE OR REPLACE MACRO egress_hosts() AS (SELECT strs(policy_doc() -> '$.egress.allowed_hosts'));
+CREATE OR REPLACE MACRO egress_listed() AS egress_hosts() IS NOT NULL;
 CREATE OR REPLACE MACRO host_listed(p_host) AS coalesce(list_contains(egress_hosts(), p_host)
   OR len(list_filter(egress_hosts(), lambda lam_h: starts_with(lam_h, '*.') AND ends_with(p_host, lam_h[2:]))) > 0, false);

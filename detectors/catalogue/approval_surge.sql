@@ -14,7 +14,8 @@
 -- min_baseline = { type = "integer", default = 20, min = 1 }
 -- cap       = { type = "integer", default = 10, min = 1 }
 
-WITH approvals AS (  -- when each call asked for approval; one that was decided without a request counts when it was decided
+WITH clock AS MATERIALIZED (SELECT local_zone() AS zone, unattended_minutes() AS minutes),
+approvals AS (  -- when each call asked for approval; one that was decided without a request counts when it was decided
     SELECT coalesce(tenant, '') AS tenant, coalesce(agent, '(no agent)') AS subject, call_key,
            coalesce(approval_requested_at, approved_at,
                     CASE WHEN approval_id IS NOT NULL OR approver IS NOT NULL OR reason_code = 'expired' THEN decided_at END) AS ts,
@@ -23,10 +24,12 @@ WITH approvals AS (  -- when each call asked for approval; one that was decided 
                AND regexp_matches(lower(concat_ws(' ', reason_code, reason)), '\b(bypass|auto)') AS nobody
     FROM calls
     WHERE last_ts >= $since - $within AND ts < $until
+      AND (approval_requested_at IS NOT NULL OR approved_at IS NOT NULL OR approval_id IS NOT NULL
+           OR approver IS NOT NULL OR reason_code = 'expired')
 ),
 asked AS (
-    SELECT *, unattended_night(ts) AS night
-    FROM approvals
+    SELECT a.*, night_of(timezone(c.zone, a.ts), c.minutes) AS night
+    FROM approvals a, clock c
     WHERE ts >= $since - $within AND ts < $until
 ),
 counted AS (
@@ -43,9 +46,11 @@ counted AS (
 many AS (SELECT * FROM counted WHERE requests >= $requests AND ts >= $since),
 nights AS (SELECT DISTINCT tenant, subject, night FROM many),
 minutes AS (  -- the unattended minutes in which anybody sent anything
-    SELECT minute, time_bucket($within, minute) AS bucket, unattended_night(minute) AS night
+    SELECT m.minute, time_bucket($within, m.minute) AS bucket, night_of(timezone(c.zone, m.minute), c.minutes) AS night
     FROM (SELECT DISTINCT minute FROM minute_counts
-          WHERE minute >= $since - $lookback AND minute < $until AND EXISTS (FROM many))
+          WHERE minute >= $since - $lookback AND minute < $until
+            AND minute >= (SELECT min(ts) FROM many) - $lookback) m,  -- none where nothing could fire
+         clock c
 ),
 buckets AS (SELECT DISTINCT night, bucket FROM minutes WHERE night IS NOT NULL),
 own AS (

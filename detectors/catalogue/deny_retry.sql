@@ -11,14 +11,21 @@
 -- denials   = { type = "integer", default = 3, min = 2, max = 7 }
 -- within    = { type = "interval", default = "10 minutes", min = "1 second", max = "10 minutes" }
 
-WITH decided AS (
-    SELECT coalesce(agent, 'session ' || session, 'trace ' || trace_id, 'source ' || source) AS subject,
-           coalesce(tenant, '') AS tenant, tool, ts, call_key, decision, reason, rule_ids, trace_id,
-           coalesce(decided_by, event_ids[1]) AS event_id
+WITH hot AS (  -- a row ends with a denial: only who was just denied is looked at any further back
+    SELECT DISTINCT coalesce(agent, 'session ' || session, 'trace ' || trace_id, 'source ' || source) AS subject,
+                    coalesce(tenant, '') AS tenant, tool
     FROM calls
-    WHERE ts >= $since - $lookback AND ts < $until AND tool IS NOT NULL
+    WHERE ts >= $since AND ts < $until AND decision = 'deny'
+),
+decided AS (
+    SELECT h.tenant, h.subject, h.tool, c.ts, c.call_key, c.decision, c.reason, c.rule_ids, c.trace_id,
+           coalesce(c.decided_by, c.event_ids[1]) AS event_id
+    FROM calls c
+    JOIN hot h ON h.tool = c.tool AND h.tenant = coalesce(c.tenant, '')
+              AND h.subject = coalesce(c.agent, 'session ' || c.session, 'trace ' || c.trace_id, 'source ' || c.source)
+    WHERE c.ts >= $since - $lookback AND c.ts < $until
       -- an approval that nobody answered, or that was called off, is no answer
-      AND (decision = 'allow' OR (decision = 'deny' AND coalesce(reason_code, '') NOT IN ('expired', 'cancelled')))
+      AND (c.decision = 'allow' OR (c.decision = 'deny' AND coalesce(c.reason_code, '') NOT IN ('expired', 'cancelled')))
 ),
 linked AS (
     SELECT *, decision = 'deny'

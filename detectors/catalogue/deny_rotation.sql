@@ -19,24 +19,46 @@ WITH RECURSIVE denials AS (
     FROM calls
     WHERE ts >= $since - $within AND ts < $until
       AND decision = 'deny' AND coalesce(reason_code, '') NOT IN ('expired', 'cancelled')
+      AND EXISTS (FROM calls WHERE ts >= $since AND ts < $until AND decision = 'deny')  -- else no row can end here
+),
+above AS (  -- every trace that a denied call may hang below, at whatever time
+    SELECT tenant, trace_id FROM denials WHERE trace_id IS NOT NULL
+    UNION
+    SELECT a.tenant, c.parent_trace_id
+    FROM above a
+    JOIN calls c ON c.trace_id = a.trace_id AND coalesce(c.tenant, '') = a.tenant
+    WHERE c.ts >= $since - $lookback AND c.ts < $until AND c.parent_trace_id IS NOT NULL
 ),
 links AS (  -- what the calls say about where their trace hangs; of one instant, one parent
-    SELECT coalesce(tenant, '') AS tenant, trace_id, ts, min(parent_trace_id) AS parent
-    FROM calls
-    WHERE ts >= $since - $lookback AND ts < $until
-      AND trace_id IS NOT NULL AND parent_trace_id IS NOT NULL AND trace_id <> parent_trace_id
+    SELECT a.tenant, a.trace_id, c.ts, min(c.parent_trace_id) AS parent
+    FROM calls c
+    JOIN above a ON a.trace_id = c.trace_id AND a.tenant = coalesce(c.tenant, '')
+    WHERE c.ts >= $since - $lookback AND c.ts < $until AND c.parent_trace_id <> c.trace_id
     GROUP BY ALL
 ),
-climb AS (  -- from trace to parent, by the newest link known at the time of the denial
+marked AS (
+    SELECT *, parent IS NOT DISTINCT FROM lag(parent) OVER in_time
+              AND lag(ts) OVER in_time >= ts - ($lookback - $within) AS goes_on
+    FROM links
+    WINDOW in_time AS (PARTITION BY tenant, trace_id ORDER BY ts)
+),
+told AS (  -- the stretches of time in which one parent was the last that was named
+    SELECT tenant, trace_id, parent, min(ts) AS since, max(ts) AS last_ts,
+           lead(min(ts)) OVER (PARTITION BY tenant, trace_id ORDER BY min(ts)) AS until
+    FROM (SELECT *, sum(CASE WHEN goes_on THEN 0 ELSE 1 END) OVER (PARTITION BY tenant, trace_id ORDER BY ts) AS stretch
+          FROM marked)
+    GROUP BY tenant, trace_id, parent, stretch
+),
+climb AS (  -- from trace to parent, by what was known at the time of the denial
     SELECT tenant, call_key, ts, trace_id AS root, [trace_id] AS path
     FROM denials
     WHERE trace_id IS NOT NULL
     UNION ALL
-    SELECT c.tenant, c.call_key, c.ts, l.parent, list_append(c.path, l.parent)
+    SELECT c.tenant, c.call_key, c.ts, t.parent, list_append(c.path, t.parent)
     FROM climb c
-    ASOF JOIN links l ON c.tenant = l.tenant AND c.root = l.trace_id AND c.ts >= l.ts
-    WHERE l.ts >= c.ts - ($lookback - $within)
-      AND len(c.path) < 16 AND NOT list_contains(c.path, l.parent)
+    JOIN told t ON t.tenant = c.tenant AND t.trace_id = c.root
+               AND t.since <= c.ts AND t.last_ts >= c.ts - ($lookback - $within) AND (t.until > c.ts OR t.until IS NULL)
+    WHERE len(c.path) < 16 AND NOT list_contains(c.path, t.parent)
 ),
 rooted AS (
     SELECT d.*, coalesce(r.root, d.otherwise) AS root

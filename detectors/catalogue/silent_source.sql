@@ -18,6 +18,7 @@ WITH minutes AS (
     SELECT source, minute, max(last_event_id) AS event_id
     FROM arrivals
     WHERE minute >= $since - $lookback AND minute < $until
+      AND date_trunc('minute', $until - INTERVAL '1 microsecond') >= $since  -- else no minute ends in the range
     GROUP BY ALL
 ),
 spaced AS (
@@ -26,15 +27,20 @@ spaced AS (
     FROM minutes
     WINDOW in_time AS (PARTITION BY source ORDER BY minute)
 ),
-habits AS (
+stopped AS (  -- told for a day, then it is a fact
     SELECT source, minute AS last_minute, event_id,
-           least(coalesce(next_minute, $until), minute + INTERVAL '1 day') AS through,  -- told for a day, then it is a fact
-           count(*) OVER day_before AS active,
-           median(epoch(pause) / 60) OVER day_before AS pause_minutes
+           least(coalesce(next_minute, $until), minute + INTERVAL '1 day') AS through
     FROM spaced
-    WINDOW day_before AS (PARTITION BY source ORDER BY minute RANGE BETWEEN INTERVAL '1 day' PRECEDING AND CURRENT ROW)
+    WHERE coalesce(next_minute, $until) > minute + $silence AND minute + INTERVAL '1 day' >= $since
 ),
-usual AS (SELECT * FROM habits WHERE active >= $usual_after AND through >= $since),
+habits AS (  -- what it did in the day before it stopped
+    SELECT l.source, l.last_minute, l.event_id, l.through, median(epoch(s.pause) / 60) AS pause_minutes
+    FROM stopped l
+    JOIN spaced s ON s.source = l.source AND s.minute >= l.last_minute - INTERVAL '1 day' AND s.minute <= l.last_minute
+    WHERE l.through >= $since
+    GROUP BY ALL
+    HAVING count(*) >= $usual_after
+),
 silent AS (  -- a row for each whole minute after the longest silence that would be normal
     SELECT source, last_minute, event_id, pause_minutes, unnest(generate_series(
                greatest(
@@ -43,7 +49,7 @@ silent AS (  -- a row for each whole minute after the longest silence that would
                    date_trunc('minute', $since - INTERVAL '1 microsecond')
                ) + INTERVAL '1 minute',
                through, INTERVAL '1 minute')) AS ended_at
-    FROM usual
+    FROM habits
 ),
 together AS (
     SELECT ended_at, count(*) AS silent_sources
@@ -51,21 +57,19 @@ together AS (
     WHERE ended_at < $until
     GROUP BY ended_at
 ),
-everybody AS (  -- minutes in which not one usual source sent anything: that is about us, not about them
-    SELECT t.ended_at, any_value(t.silent_sources) AS silent_sources
+everybody AS (  -- nothing came from anybody: that is about us, not about them
+    SELECT t.ended_at
     FROM together t
-    JOIN usual u ON u.last_minute < t.ended_at AND u.through >= t.ended_at
+    ANTI JOIN minutes m ON m.minute < t.ended_at AND m.minute >= t.ended_at - $silence
     WHERE t.silent_sources >= 3
-    GROUP BY t.ended_at
-    HAVING count(*) = any_value(t.silent_sources)
 )
 SELECT s.source AS subject, s.last_minute AS started_at, s.ended_at,
        list_filter([s.event_id], lambda x: x IS NOT NULL) AS event_ids,
        CASE WHEN e.ended_at IS NULL THEN 'medium' ELSE 'high' END AS severity,
        date_diff('minute', s.last_minute, s.ended_at) AS silent_minutes, round(s.pause_minutes, 1) AS usual_minutes,
-       e.ended_at IS NOT NULL AS all_sources, t.silent_sources,
-       CASE WHEN e.ended_at IS NULL THEN '' ELSE '; all ' || t.silent_sources || ' sources are silent' END AS others,
-       CASE WHEN e.ended_at IS NULL THEN '' ELSE '；全部 ' || t.silent_sources || ' 个来源均已静默' END AS others_zh
+       e.ended_at IS NOT NULL AS nothing_at_all, t.silent_sources,
+       CASE WHEN e.ended_at IS NULL THEN '' ELSE '; nothing comes from any source' END AS others,
+       CASE WHEN e.ended_at IS NULL THEN '' ELSE '；所有来源都没有数据' END AS others_zh
 FROM silent s
 JOIN together t ON t.ended_at = s.ended_at
 LEFT JOIN everybody e ON e.ended_at = s.ended_at

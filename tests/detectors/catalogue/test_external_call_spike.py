@@ -17,6 +17,7 @@ from tests.kit import (
     events,
     executed,
     expected,
+    forget,
     judge,
     loaded,
     store,
@@ -60,8 +61,8 @@ def spikes(rows: list[Event], **settings: Any) -> list[Event]:
     found = agreed(each, db, filled(rows[::-1]), START, end)
     if found:
         last = found[-1]["ended_at"]
-        late = filled([row for row in rows if row["minute"] >= last - each.lookback])
-        assert found[-1] in detector.find(each, late, last, last + INSTANT)
+        forget(db, last - each.lookback)
+        assert found[-1] in detector.find(each, db, last, last + INSTANT)
     return found
 
 
