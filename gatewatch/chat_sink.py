@@ -191,15 +191,15 @@ def text_of(message: Arrived) -> str:
             return "\n".join([head, *facts, *data.get("evidence", []), data.get("link", "")])
         case "dingtalk":
             return str(body.get("markdown", {}).get("text", ""))
-        case _:
-            return "\n".join(_block(each) for each in body.get("blocks", [])) or str(
-                body.get("text")
-            )
+        case _:  # Slack shows an entity as the character that it stands for
+            blocks = "\n".join(_block(each) for each in body.get("blocks", []))
+            return html.unescape(blocks or str(body.get("text")))
 
 
 def _block(block: Mapping[str, Any]) -> str:
-    texts = [block.get("text"), *block.get("fields", [])]
-    return "\n".join(str(each.get("text", "")) for each in texts if isinstance(each, dict))
+    head = [str(block["text"].get("text", ""))] if "text" in block else []
+    fields = [str(each.get("text", "")).replace("\n", ": ", 1) for each in block.get("fields", [])]
+    return "\n".join([*head, *fields])
 
 
 def _answer(service: str, good: bool) -> tuple[int, str, str]:

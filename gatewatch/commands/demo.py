@@ -53,7 +53,7 @@ def demo(
     if as_json:
         emit(summary)
     else:
-        for line in _report(summary):
+        for line in _report(summary, over.is_set()):
             out.print(line, soft_wrap=True)
     if seconds is not None and not summary.good:
         raise typer.Exit(1)
@@ -73,10 +73,10 @@ def _alert(alert: Alert) -> Text:
     )  # fmt: skip
 
 
-def _report(summary: Summary) -> list[Text]:
-    lines = [Text()]
+def _report(summary: Summary, interrupted: bool) -> list[Text]:
+    lines, missed = [Text()], "not yet" if interrupted else "MISSED"
     for each in summary.troubles:
-        found = f"detected after {each.seconds:.1f} s" if each.detected else "MISSED"
+        found = f"detected after {each.seconds:.1f} s" if each.detected else missed
         style = "green" if each.detected else "bold red"
         lines.append(
             Text.assemble((f"{each.detector:<20}{each.subject:<36}", "bold"), (found, style))
