@@ -115,14 +115,12 @@ def test_each_sample_and_golden_file_belongs_to_an_adapter() -> None:
 
 @each_adapter
 def test_every_hostile_line_is_read_without_an_error(name: str) -> None:
-    files = sorted(CASES.glob("*.jsonl"))
-    assert files
+    docs = [doc for file in sorted(CASES.glob("*.jsonl")) for _, doc in lines(file)]
+    assert len(docs) > 400
 
-    with memory_store().writing() as db:
-        for file in files:
-            for row in read(name, lines(file), db):
-                assert row["kind"] in KINDS
-                assert row["ts"].year >= 2000
+    for row in read(name, list(enumerate(docs))):
+        assert row["kind"] in KINDS
+        assert row["ts"].year >= 2000
 
 
 KEYS = sorted({key for name in NAMES for _, doc in sample(name) for key in json.loads(doc)})
