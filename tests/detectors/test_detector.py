@@ -196,6 +196,13 @@ def test_a_users_file_can_not_replace_one_of_ours_nor_name_an_unknown_one(tmp_pa
         detector.load_all(store(), {}, [tmp_path / "nowhere"])
 
 
+def test_a_detector_says_whether_the_policy_changes_its_rows() -> None:
+    found = detector.load_all(store())
+
+    by_policy = {each.id for each in found.values() if each.by_policy}
+    assert by_policy == {"approval_surge", "config_churn", "unlisted_egress"}
+
+
 def test_the_catalogue_is_listed_without_reading_a_file() -> None:
     assert detector.names() == sorted(path.stem for path in CATALOGUE.glob("*.sql"))
 
