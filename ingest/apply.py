@@ -26,34 +26,39 @@ from ingest.store import Db, Store, fetch, one
 JOINED_GAP = timedelta(minutes=10)  # touched times closer than this are one stretch to judge
 SMALL = 500  # lines: below this, DuckDB is not asked to optimise the adapter's query
 BACKFILL = timedelta(hours=1)  # older than this at arrival: history, not live traffic
+# What every adapter would otherwise have to repeat is added here. What a tool does is asked once
+# per tool (`tools`): the log's own word goes first, then the policy's, then the tool's name.
+TOOLS = "CREATE TEMP TABLE IF NOT EXISTS tools (tool VARCHAR, declared VARCHAR, guessed VARCHAR)"
+OP = """
+    coalesce(CASE WHEN f.op_basis = 'declared' THEN f.op END, t.declared, f.op, t.guessed)"""
+BASIS = """
+    CASE WHEN f.op_basis = 'declared' THEN f.op_basis WHEN t.declared IS NOT NULL THEN 'policy'
+         WHEN coalesce(f.op, t.guessed) IS NOT NULL THEN 'inferred' END"""
 FRESH = """
     CREATE OR REPLACE TEMP TABLE fresh AS
-    SELECT * FROM ({adapter}) UNION ALL BY NAME SELECT * FROM (SELECT * FROM events LIMIT 0)
-"""
-# What every adapter would otherwise have to repeat. `op_of` reads the name of a tool, so it runs
-# once per tool; the policy's own word for a tool goes before it.
-ENRICHED = """
-    CREATE OR REPLACE TEMP TABLE enriched AS
-    WITH tools AS (
-        SELECT f.tool, p.op AS declared, op_of(f.tool) AS guessed
-        FROM (SELECT DISTINCT tool FROM fresh WHERE tool IS NOT NULL) f
-        LEFT JOIN (
-            SELECT t ->> 'name' AS tool, any_value(t ->> 'op') AS op
-            FROM (SELECT unnest(arr(doc -> 'tools')) AS t
-                  FROM (SELECT doc FROM policies ORDER BY loaded_at DESC LIMIT 1))
-            GROUP BY 1) p USING (tool)
-    )
     SELECT f.* REPLACE (
-        $at::TIMESTAMPTZ AS ingested_at,
-        coalesce(CASE WHEN f.op_basis = 'declared' THEN f.op END, t.declared, f.op, t.guessed)
-            AS op,
-        CASE WHEN f.op_basis = 'declared' THEN f.op_basis WHEN t.declared IS NOT NULL THEN 'policy'
-             WHEN coalesce(f.op, t.guessed) IS NOT NULL THEN 'inferred' END AS op_basis,
+        $at::TIMESTAMPTZ AS ingested_at, {op} AS op, {basis} AS op_basis,
         coalesce(f.params_digest, CASE WHEN f.params IS NOT NULL
                  THEN left(sha256(f.params::VARCHAR), 32) END) AS params_digest
     )
-    FROM fresh f LEFT JOIN tools t USING (tool)
+    FROM (SELECT * FROM ({adapter})
+          UNION ALL BY NAME SELECT * FROM (SELECT * FROM events LIMIT 0)) f
+    LEFT JOIN tools t USING (tool)
 """
+UNKNOWN = """
+    CREATE OR REPLACE TEMP TABLE unknown AS
+    SELECT DISTINCT tool FROM fresh ANTI JOIN tools USING (tool) WHERE tool IS NOT NULL
+"""
+NEW_TOOLS = """
+    INSERT INTO tools
+    SELECT u.tool, p.op, op_of(u.tool)
+    FROM unknown u
+    LEFT JOIN (
+        SELECT t ->> 'name' AS tool, any_value(t ->> 'op') AS op
+        FROM (SELECT unnest(arr(doc -> 'tools')) AS t FROM (SELECT policy_doc() AS doc))
+        GROUP BY 1) p ON p.tool = u.tool
+"""
+MANY_TOOLS = 10_000  # names an agent can invent: then all are forgotten, and asked for again
 COUNTS = """
     INSERT INTO minute_counts
     SELECT date_trunc('minute', ts), tenant, agent, count(*),
@@ -62,7 +67,7 @@ COUNTS = """
             AND (kind = 'egress' OR (kind = 'tool_executed' AND host IS NOT NULL))),
         count(*) FILTER (WHERE kind = 'approval_requested' OR decision = 'require_approval'
             OR (kind = 'approval_decided' AND call_id IS NULL AND approval_id IS NULL))
-    FROM new GROUP BY ALL
+    FROM fresh GROUP BY ALL
 """
 
 
@@ -101,17 +106,17 @@ def apply(
     ]
     with _planned_for(db, len(docs)):
         _adapt(db, batch, docs, adapter)
-        db.execute(ENRICHED, {"at": at})
+    _know_tools(db)
     _mark(db, batch, parsed)
     _canonical_hosts(db)
-    conflicts = identity.deduplicate(db, at)
-    db.execute("INSERT INTO events BY NAME SELECT * FROM new")
+    quarantined = quarantine.keep(db, batch, parsed, adapter, poison)
+    found = int(one(db, "SELECT count(*) FROM fresh"))
+    duplicates, conflicts = identity.deduplicate(db, at)
+    db.execute("INSERT INTO events BY NAME SELECT * FROM fresh")
     touched = calls.join(db)
     db.execute(COUNTS)
-    quarantined = quarantine.keep(db, batch, parsed, adapter, poison)
-    events = int(one(db, "SELECT count(*) FROM new"))
-    found = int(one(db, "SELECT count(*) FROM enriched"))
-    landed = Landed(len(batch.entries), events, found - events, quarantined, conflicts)
+    events = found - duplicates
+    landed = Landed(len(batch.entries), events, duplicates, quarantined, conflicts)
     _note_changes(db, batch.marker.last, touched)
     _account(db, batch, landed)
     db.execute("DELETE FROM landed")
@@ -160,7 +165,8 @@ def _adapt(
             " $at::TIMESTAMPTZ AS received_at, doc::JSON AS doc FROM incoming",
             {"source": batch.marker.source, "at": batch.at},
         )
-        db.execute(FRESH.format(adapter=adapter.sql))
+        db.execute(TOOLS)
+        db.execute(FRESH.format(adapter=adapter.sql, op=OP, basis=BASIS), {"at": batch.at})
     except duckdb.Error as error:
         raise AdapterError(str(error).splitlines()[0][:200]) from None
     finally:
@@ -181,6 +187,19 @@ def _planned_for(db: Db, lines: int) -> Iterator[None]:
             db.execute("PRAGMA enable_optimizer")
 
 
+def _know_tools(db: Db) -> None:
+    """Ask once what tools do that have not been met before, and say it on their events."""
+    if not one(db, UNKNOWN):
+        return
+    db.execute(NEW_TOOLS)
+    db.execute(
+        f"UPDATE fresh AS f SET op = {OP}, op_basis = {BASIS} FROM tools t"
+        " WHERE t.tool = f.tool AND f.tool IN (SELECT tool FROM unknown)"
+    )
+    if one(db, "SELECT count(*) FROM tools") > MANY_TOOLS:
+        db.execute("DELETE FROM tools")
+
+
 def _mark(db: Db, batch: Batched, parsed: Sequence[Parsed]) -> None:
     """Say on the events what was odd about their lines. Rare, so it costs nothing otherwise.
 
@@ -190,7 +209,7 @@ def _mark(db: Db, batch: Batched, parsed: Sequence[Parsed]) -> None:
         if each.marks or entry.redacted:
             db.execute(
                 """
-                UPDATE enriched SET
+                UPDATE fresh SET
                     signals = CASE WHEN len($marks) > 0 THEN
                         list_sort(list_distinct(coalesce(signals, []) || $marks)) ELSE signals END,
                     decision = CASE WHEN list_contains($marks, 'duplicate_key')
@@ -208,7 +227,7 @@ def _mark(db: Db, batch: Batched, parsed: Sequence[Parsed]) -> None:
 
 def _canonical_hosts(db: Db) -> None:
     """One spelling a host, see ingest/hosts.py."""
-    found = db.execute("SELECT DISTINCT host FROM enriched WHERE host IS NOT NULL").fetchall()
+    found = db.execute("SELECT DISTINCT host FROM fresh WHERE host IS NOT NULL").fetchall()
     changed = [(host, new) for (host,) in found if (new := canonical_host(host)) != host]
     if changed:
         table = pa.table(
@@ -218,13 +237,13 @@ def _canonical_hosts(db: Db) -> None:
             }
         )
         db.register("spelling", table)
-        db.execute('UPDATE enriched SET host = s."now" FROM spelling s WHERE host = s.was')
+        db.execute('UPDATE fresh SET host = s."now" FROM spelling s WHERE host = s.was')
         db.unregister("spelling")
 
 
 def _note_changes(db: Db, seq: int, more: Sequence[tuple[datetime, datetime]]) -> None:
     minutes = db.execute(
-        "SELECT min(ts), max(ts) FROM new GROUP BY date_trunc('minute', ts)"
+        "SELECT min(ts), max(ts) FROM fresh GROUP BY date_trunc('minute', ts)"
     ).fetchall()
     stretches = identity.merged([*minutes, *more], JOINED_GAP)
     if stretches:
@@ -238,7 +257,7 @@ def _account(db: Db, batch: Batched, landed: Landed) -> None:
         db,
         "SELECT max(ts) FILTER (WHERE ts_quality IS DISTINCT FROM 'receiver') AS at,"
         " arg_max(event_id, (ts, event_id)) AS id,"
-        " count(*) FILTER (WHERE ts < $at::TIMESTAMPTZ - $old::INTERVAL) AS old FROM new",
+        " count(*) FILTER (WHERE ts < $at::TIMESTAMPTZ - $old::INTERVAL) AS old FROM fresh",
         at=at,
         old=BACKFILL,
     )[0]

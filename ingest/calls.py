@@ -3,7 +3,7 @@
 An event is turned into a call of its own; calls with one key are then merged by functions that do
 not depend on order (least, greatest, and the value at the greatest time). So the table is the
 same for any order and split of the lines.
-Reads: new (temporary), calls. Writes: calls. Next: ingest/apply.py.
+Reads: fresh (temporary), calls. Writes: calls. Next: ingest/apply.py.
 """
 
 from datetime import datetime
@@ -38,7 +38,7 @@ ONE = f"""
              THEN event_id END AS executed_by,
         status, error, latency_ms, cost_usd,
         [event_id] AS event_ids
-    FROM new
+    FROM fresh
     WHERE kind IN ('tool_proposed', 'tool_decided', 'tool_executed',
                    'approval_requested', 'approval_decided')
 """
@@ -73,7 +73,7 @@ MERGE = """
 
 
 def join(db: Db) -> list[tuple[datetime, datetime]]:
-    """Bring `calls` up to date with the events in `new`.
+    """Bring `calls` up to date with the events in `fresh`.
 
     Returns the stretches (first, last; both included, UTC) of calls that were there before and
     have changed: what was judged on them must be judged again.

@@ -1,6 +1,6 @@
 """Which events of a batch are new: nothing that was delivered twice counts twice.
 
-Reads: enriched (temporary), events. Writes: new (temporary). Next: ingest/calls.py.
+Reads: fresh (temporary), events. Writes: fresh. Next: ingest/calls.py.
 """
 
 from collections.abc import Sequence
@@ -11,34 +11,29 @@ from ingest.store import Db, one
 RANGES = 16  # stretches of stored events that one batch is compared with at most
 KEY_LIFE = timedelta(hours=24)  # how long a batch's key, and an event without a time, is remembered
 
-NEW = """
-    CREATE OR REPLACE TEMP TABLE new AS
-    SELECT * FROM enriched f
-    WHERE NOT EXISTS (SELECT 1 FROM known k WHERE k.event_id = f.event_id)
-    QUALIFY row_number() OVER (PARTITION BY event_id ORDER BY ledger_seq) = 1
-"""
 CONFLICTS = """
     SELECT count(*) FROM (
         SELECT source, native_id FROM (
-            SELECT source, native_id, event_id FROM new WHERE native_id IS NOT NULL
+            SELECT source, native_id, event_id FROM fresh WHERE native_id IS NOT NULL
             UNION ALL SELECT k.source, k.native_id, k.event_id FROM known k
-            SEMI JOIN new n ON n.source = k.source AND n.native_id = k.native_id)
+            SEMI JOIN fresh n ON n.source = k.source AND n.native_id = k.native_id)
         GROUP BY ALL HAVING count(DISTINCT event_id) > 1)
 """
 
 
-def deduplicate(db: Db, at: datetime) -> int:
-    """Leave in `new` what was not there before; return how many ids came with other content.
+def deduplicate(db: Db, at: datetime) -> tuple[int, int]:
+    """Take out of `fresh` what was there before, or comes twice in it.
 
+    Returns how many were taken out, and how many ids came with other content (those stay).
     Equal events have equal times, so only stored events of the batch's own hours are looked at.
     Events that took their time from their arrival are looked for in the day before it.
     """
     hours = db.execute(
-        "SELECT date_trunc('hour', ts) AS h, min(ts), max(ts) FROM enriched"
+        "SELECT date_trunc('hour', ts) AS h, min(ts), max(ts) FROM fresh"
         " WHERE coalesce(ts_quality, 'source') <> 'receiver' GROUP BY h ORDER BY h"
     ).fetchall()
     ranges = merged([(low, high) for _, low, high in hours], timedelta(hours=1))
-    if one(db, "SELECT count(*) FROM enriched WHERE ts_quality = 'receiver'"):
+    if one(db, "SELECT count(*) FROM fresh WHERE ts_quality = 'receiver'"):
         ranges = merged([*ranges, (at - KEY_LIFE, at)], timedelta(0))
     while len(ranges) > RANGES:
         gaps = [ranges[i + 1][0] - ranges[i][1] for i in range(len(ranges) - 1)]
@@ -46,12 +41,24 @@ def deduplicate(db: Db, at: datetime) -> int:
     where = " OR ".join("ts BETWEEN ? AND ?" for _ in ranges) or "false"
     db.execute(
         "CREATE OR REPLACE TEMP TABLE known AS SELECT event_id, source, native_id FROM events"
-        f" WHERE ({where}) AND (event_id IN (SELECT event_id FROM enriched)"
-        " OR native_id IN (SELECT native_id FROM enriched))",
+        f" WHERE ({where}) AND (event_id IN (SELECT event_id FROM fresh)"
+        " OR native_id IN (SELECT native_id FROM fresh))",
         [moment for each in ranges for moment in each],
     )
-    db.execute(NEW)
-    return int(one(db, CONFLICTS))
+    taken = 0
+    if one(db, "SELECT count(*) FROM known SEMI JOIN fresh USING (event_id)"):
+        sql = "DELETE FROM fresh WHERE event_id IN (SELECT event_id FROM known)"
+        taken += int(one(db, sql))
+    if one(db, "SELECT count(*) > count(DISTINCT event_id) FROM fresh"):
+        taken += int(
+            one(
+                db,
+                """
+            DELETE FROM fresh WHERE rowid NOT IN (
+                SELECT arg_min(rowid, ledger_seq) FROM fresh GROUP BY event_id)""",
+            )
+        )
+    return taken, int(one(db, CONFLICTS))
 
 
 def merged(

@@ -8,6 +8,7 @@ Next: detectors/engine.py.
 
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
@@ -35,6 +36,15 @@ class BehindError(RuntimeError):
     """The database cannot take what the ledger holds. Nothing is lost; nothing more is taken."""
 
 
+@dataclass(frozen=True)
+class Ready:
+    """A batch whose lines have been redacted and parsed."""
+
+    batch: Batch
+    entries: tuple[Entry, ...]
+    parsed: tuple[Parsed, ...]
+
+
 class Lander:
     """The one writer of ledger and database. Opening it replays what the database has not got."""
 
@@ -53,22 +63,27 @@ class Lander:
         """Lines in the ledger, and its chain hash."""
         return self._ledger.seq, self._ledger.head
 
-    def land(self, batch: Batch, now: datetime) -> Landed:
+    def read(self, batch: Batch) -> Ready:
+        """Redact and parse a batch: the part of landing that needs no turn at the writer."""
+        return Ready(batch, *self._read(batch))
+
+    def land(self, batch: Batch | Ready, now: datetime) -> Landed:
         """Make one batch durable and land it. When this returns, the batch may be acknowledged.
 
         Raises ConfigError for an unknown adapter, LedgerError when the disk refuses, BehindError
         when the database does; after either the sender keeps the batch and may send it again.
         """
+        ready = batch if isinstance(batch, Ready) else self.read(batch)
+        batch = ready.batch
         with self._turn:
             self.recover()
             self._adapter(batch.adapter, batch.source)
             if batch.key and (answer := self._answered(batch)):
                 return answer
-            entries, parsed = self._read(batch)
             marker = Marker(
                 batch.source, batch.adapter, pos=batch.pos, key=batch.key, offsets=batch.offsets
             )
-            return self._keep(entries, parsed, marker, now)
+            return self._keep(ready.entries, ready.parsed, marker, now)
 
     def record(
         self, action: str, actor: str, subject: str, detail: Mapping[str, Any], now: datetime
@@ -195,6 +210,7 @@ def _note(db: Db, batch: Batched, parsed: Sequence[Parsed]) -> Landed:
             policy = doc["detail"]
             db.execute("INSERT INTO policies VALUES (?, ?, ?, ?)",
                        [policy["version"], batch.at, policy["path"], policy["doc"]])  # fmt: skip
+            db.execute("DROP TABLE IF EXISTS temp.tools")  # it may say otherwise what they do
     db.execute("DELETE FROM landed")
     db.execute("INSERT INTO landed VALUES (?, ?)", [batch.marker.last, batch.head])
     return Landed(lines=len(batch.entries))

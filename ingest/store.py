@@ -15,6 +15,9 @@ from typing import Any, Protocol
 import duckdb
 
 Db = duckdb.DuckDBPyConnection
+CHECKPOINT_AT = (
+    "256MB"  # of DuckDB's own log; at its default of 16 MB every batch rewrites the file
+)
 SCHEMA = Path(__file__).with_name("schema.sql")
 
 
@@ -119,6 +122,7 @@ def open_store(path: Path, memory_limit: str | None = None) -> Store:
     folder = str(path.parent.resolve()).replace("'", "''")
     db.execute(f"SET allowed_directories = ['{folder}']")
     db.execute("SET enable_external_access = false")
+    db.execute(f"SET checkpoint_threshold = '{CHECKPOINT_AT}'")
     if memory_limit:
         db.execute("SET memory_limit = ?", [memory_limit])
     return _prepared(db, path)

@@ -6,6 +6,7 @@ Reads: files, the ledger. Writes: through ingest/land.py. Next: gatewatch/comman
 import sys
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Annotated, Any
@@ -35,6 +36,7 @@ from ingest.batch import Batch, Oversized
 from ingest.chain import verify as check_chain
 from ingest.config import ConfigError, Settings, nearest
 from ingest.files import ReadError, read_file
+from ingest.land import Ready
 from ingest.store import StoreBusyError, open_store
 
 CHECKPOINT = 64  # batches of a bulk load between two checkpoints
@@ -60,11 +62,10 @@ def ingest(
     total = Landed()
     with reached(chosen, db) as there, _progress(paths) as bar:
         task = bar.add_task("", total=_size(paths) or None)
-        for path in paths:
-            for batch in _batches(path, name, adapter, chosen):
-                landed = _land(there, batch)
-                total = _sum(total, landed)
-                bar.update(task, advance=sum(_length(line) + 1 for line in batch.lines))
+        every = (batch for path in paths for batch in _batches(path, name, adapter, chosen))
+        for batch, landed in _landings(there, every):
+            total = _sum(total, landed)
+            bar.update(task, advance=sum(_length(line) + 1 for line in batch.lines))
     seconds = time.monotonic() - began
     counts = {key: asdict(total)[key] for key in ("lines", "events", "duplicates", "quarantined")}
     if as_json:
@@ -191,12 +192,25 @@ def _existing(path: Path) -> None:
         raise ConfigError(f"{path}: there is no database. `gatewatch ingest` makes one.")
 
 
-def _land(there: Parts | Remote, batch: Batch) -> Landed:
-    if isinstance(there, Parts):
-        return there.lander.land(batch, utc_now())
-    lines = [line for line in batch.lines if not isinstance(line, Oversized)]
-    answer = there.ingest(batch.source, lines)
-    return Landed(**{key: answer[key] for key in asdict(Landed())})
+def _landings(there: Parts | Remote, batches: Iterator[Batch]) -> Iterator[tuple[Batch, Landed]]:
+    """Each batch with what became of it. While one lands, the next is read and parsed."""
+    if isinstance(there, Remote):
+        for batch in batches:
+            lines = [line for line in batch.lines if not isinstance(line, Oversized)]
+            answer = there.ingest(batch.source, lines)
+            yield batch, Landed(**{key: answer[key] for key in asdict(Landed())})
+        return
+    lander = there.lander
+
+    def ahead() -> Ready | None:
+        batch = next(batches, None)
+        return None if batch is None else lander.read(batch)
+
+    with ThreadPoolExecutor(1) as reader:
+        coming = reader.submit(ahead)
+        while (ready := coming.result()) is not None:
+            coming = reader.submit(ahead)
+            yield ready.batch, lander.land(ready, utc_now())
 
 
 def _batches(path: str, source: str, adapter: str, chosen: Settings) -> Iterator[Batch]:
