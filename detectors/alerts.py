@@ -12,15 +12,17 @@ from datetime import datetime, timedelta
 from typing import Any
 
 import msgspec
+import pyarrow as pa
 
 from detectors.detector import Detector, word
-from detectors.stretch import Stretch, kept
+from detectors.stretch import Stretch, stretches
 from ingest.store import Db, fetch
 
 SEVERITIES = ("low", "medium", "high", "critical")
 SHOWN = 20  # event ids that an alert carries
 BACKFILL = timedelta(hours=1)  # trouble that was over this long before it landed is not told
-ALIVE = ("open", "resolved", "withdrawn")  # a withdrawn alert can come back; a merged one cannot
+Subject = tuple[str, str]  # tenant and subject
+Span = tuple[datetime, datetime]  # both ends included
 
 
 @dataclass(frozen=True)
@@ -49,10 +51,12 @@ def unite(each: Detector, rows: Iterable[Stretch]) -> list[Found]:
     for of_one in subjects.values():
         of_one.sort(key=lambda row: (row.started_at, row.ended_at, row))
         run: list[Stretch] = []
+        until = of_one[0].ended_at
         for row in of_one:
-            if run and row.started_at > max(each.ended_at for each in run) + each.gap:
+            if run and row.started_at > until + each.gap:
                 done.append(_found(each, run))
                 run = []
+            until = max(until, row.ended_at)
             run.append(row)
         if run:
             done.append(_found(each, run))
@@ -83,43 +87,52 @@ def _found(each: Detector, run: Sequence[Stretch]) -> Found:
 
 def reconcile(db: Db, each: Detector, changed: Sequence[Stretch], now: datetime) -> None:
     """Bring the alerts of one detector up to its stored stretches, where those have changed."""
-    touched: dict[tuple[str, str], tuple[datetime, datetime]] = {}
+    spans: dict[Subject, Span] = {}
     for row in changed:
-        low, high = touched.get((row.tenant, row.subject), (row.started_at, row.ended_at))
-        span = min(low, row.started_at), max(high, row.ended_at)
-        touched[row.tenant, row.subject] = span
-    for (tenant, subject), span in sorted(touched.items()):
-        _subject(db, each, tenant, subject, span, now)
+        _widen(spans, (row.tenant, row.subject), row.started_at, row.ended_at)
+    while spans:
+        rows, old = _around(db, each, spans)
+        wider = dict(spans)
+        for key in spans:  # an alert, or a row, may hang over the edge of what has been looked at
+            for row in rows[key]:
+                _widen(wider, key, row.started_at, row.ended_at)
+            for alert in old[key]:
+                _widen(wider, key, alert["started_at"], alert["ended_at"])
+        for key in sorted(key for key in spans if wider[key] == spans[key]):
+            _match(db, each, unite(each, rows[key]), old[key], now)
+        spans = {key: wider[key] for key in spans if wider[key] != spans[key]}
 
 
-def _subject(
-    db: Db, each: Detector, tenant: str, subject: str,
-    span: tuple[datetime, datetime], now: datetime,
-) -> None:  # fmt: skip
-    of = {"tenant": tenant, "subject": subject}
-    while True:  # until nothing reaches beyond the span: an alert, or a row, may hang over its edge
-        low, high = span[0] - each.gap, span[1] + each.gap
-        rows = kept(
-            db, each.id,
-            "tenant = $tenant AND subject = $subject"
-            " AND ended_at >= $low::TIMESTAMPTZ AND started_at <= $high::TIMESTAMPTZ",
-            **of, low=low, high=high,
-        )  # fmt: skip
-        old = fetch(
-            db,
-            "SELECT * FROM alerts WHERE detector = $detector AND tenant = $tenant"
-            " AND subject = $subject AND status IN ('open', 'resolved', 'withdrawn')"
-            " AND ended_at >= $low::TIMESTAMPTZ AND started_at <= $high::TIMESTAMPTZ",
-            **of, detector=each.id, low=low, high=high,
-        )  # fmt: skip
-        wider = (
-            min([span[0], *(row.started_at for row in rows), *(row["started_at"] for row in old)]),
-            max([span[1], *(row.ended_at for row in rows), *(row["ended_at"] for row in old)]),
-        )
-        if wider == span:
-            break
-        span = wider
-    _match(db, each, unite(each, rows), old, now)
+def _widen(spans: dict[Subject, Span], key: Subject, low: datetime, high: datetime) -> None:
+    since, until = spans.get(key, (low, high))
+    spans[key] = min(since, low), max(until, high)
+
+
+def _around(
+    db: Db, each: Detector, spans: Mapping[Subject, Span]
+) -> tuple[dict[Subject, list[Stretch]], dict[Subject, list[dict[str, Any]]]]:
+    """The stored rows, and the alerts, of every subject within a gap of its span."""
+    stamp = pa.timestamp("us", tz="UTC")
+    table = pa.table({
+        "tenant": pa.array([tenant for tenant, _ in spans], pa.string()),
+        "subject": pa.array([subject for _, subject in spans], pa.string()),
+        "low": pa.array([low - each.gap for low, _ in spans.values()], stamp),
+        "high": pa.array([high + each.gap for _, high in spans.values()], stamp),
+    })  # fmt: skip
+    near = (
+        "FROM {} t SEMI JOIN spans s ON t.tenant = s.tenant AND t.subject = s.subject"
+        " AND t.ended_at >= s.low AND t.started_at <= s.high WHERE t.detector = $id"
+    )
+    db.register("spans", table)
+    rows: dict[Subject, list[Stretch]] = {key: [] for key in spans}
+    old: dict[Subject, list[dict[str, Any]]] = {key: [] for key in spans}
+    for row in stretches(db, near.format("stretches"), id=each.id):
+        rows[row.tenant, row.subject].append(row)
+    sql = f"SELECT t.* {near.format('alerts')} AND status IN ('open', 'resolved', 'withdrawn')"
+    for alert in fetch(db, sql, id=each.id):
+        old[alert["tenant"], alert["subject"]].append(alert)
+    db.unregister("spans")
+    return rows, old
 
 
 def _match(
@@ -188,7 +201,13 @@ def _end(db: Db, row: Mapping[str, Any], status: str, now: datetime, into: str |
         "UPDATE alerts SET status = ?, merged_into = ?, resolved_at = ? WHERE alert_id = ?",
         [status, into, now, row["alert_id"]],
     )
-    note(db, row["alert_id"], now, status, into or "late events show that it did not happen so")
+    note(
+        db,
+        row["alert_id"],
+        now,
+        status,
+        into or "not found any more: late events, or another policy",
+    )
 
 
 def resolve(db: Db, detectors: Mapping[str, Detector], now: datetime) -> int:

@@ -14,8 +14,6 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
-import duckdb
-
 from detectors import alerts, detector
 from detectors.detector import Detector
 from detectors.ranges import INSTANT, Range, minus, slices, split, union
@@ -55,8 +53,8 @@ class Engine:
                     tick.changed += self._turn(db, each, now)
                     _ran(db, each, now, time.monotonic() - began)
                 tick.judged += 1
-            except duckdb.Error as error:
-                reason = str(error).splitlines()[0][:300]
+            except Exception as error:  # noqa: BLE001 - whatever one detector does, the others go on
+                reason = (str(error).splitlines() or [type(error).__name__])[0][:300]
                 tick.failed[each.id] = reason
                 with self._store.writing() as db:
                     _failed(db, each, reason)
@@ -86,7 +84,7 @@ def due(db: Db, each: Detector, now: datetime) -> list[Range]:
     """Every range of event time that this detector has still to judge, the future included."""
     state = fetch(db, "SELECT version, seq FROM judged WHERE detector = $id", id=each.id)
     reach = each.lookback + INSTANT
-    if not state or state[0]["version"] != each.version:  # new, or changed: all of history
+    if not state or state[0]["version"] != _version(db, each):  # new, or changed: all of history
         spans = fetch(db, "SELECT min(ts) AS since, max(last_ts) AS until FROM calls UNION ALL"
                           " SELECT min(ts), max(ts) FROM events")  # fmt: skip
         found = [(row["since"], row["until"] + reach) for row in spans if row["since"]]
@@ -141,6 +139,14 @@ def _remember(
         db.executemany("INSERT INTO judgements VALUES (?, ?, ?, ?, ?, ?)", rows)
 
 
+def _version(db: Db, each: Detector) -> str:
+    """Of the detector, and of the policy where that changes its rows."""
+    if not each.by_policy:
+        return each.version
+    policy = one(db, "SELECT version FROM policies ORDER BY loaded_at DESC, rowid DESC LIMIT 1")
+    return f"{each.version}/{policy}"
+
+
 def _ran(db: Db, each: Detector, now: datetime, seconds: float) -> None:
     db.execute(
         """
@@ -150,7 +156,7 @@ def _ran(db: Db, each: Detector, now: datetime, seconds: float) -> None:
             runs = runs + 1, last_success_at = excluded.last_success_at,
             last_seconds = excluded.last_seconds, last_error = NULL
         """,
-        {"id": each.id, "version": each.version, "now": now, "seconds": seconds},
+        {"id": each.id, "version": _version(db, each), "now": now, "seconds": seconds},
     )
 
 

@@ -17,6 +17,7 @@ from ingest.store import Db, fetch
 
 NOT_FACTS = {*PROMISED, "severity", "tenant"}
 COLUMNS = "tenant, subject, started_at, ended_at, severity, event_ids, facts"
+COLUMNS_OF_T = ", ".join(f"t.{name}" for name in COLUMNS.split(", "))
 
 
 @dataclass(frozen=True, order=True)
@@ -46,10 +47,9 @@ def stretch(each: Detector, row: Mapping[str, Any]) -> Stretch:
     )
 
 
-def kept(db: Db, detector: str, where: str, **params: Any) -> list[Stretch]:
-    """Stored stretches of one detector, oldest first."""
-    sql = f"SELECT {COLUMNS} FROM stretches WHERE detector = $detector AND {where}"
-    rows = fetch(db, sql, detector=detector, **params)
+def stretches(db: Db, rest: str, **params: Any) -> list[Stretch]:
+    """Stored stretches, in order. `rest` is the query from FROM on, with the table as `t`."""
+    rows = fetch(db, f"SELECT {COLUMNS_OF_T} {rest}", **params)
     return sorted(Stretch(**row | {"event_ids": tuple(row["event_ids"])}) for row in rows)
 
 
@@ -57,7 +57,8 @@ def replace(db: Db, each: Detector, judged: Range, found: Iterable[Stretch]) -> 
     """Make the stored rows that end in `judged` equal to `found`. Returns those that differ."""
     since, until = judged
     between = "ended_at >= $since::TIMESTAMPTZ AND ended_at < $until::TIMESTAMPTZ"
-    old = set(kept(db, each.id, between, since=since, until=until))
+    stored = f"FROM stretches t WHERE detector = $detector AND {between}"
+    old = set(stretches(db, stored, detector=each.id, since=since, until=until))
     new = set(found)
     if gone := old - new:
         keys = _table(each.id, sorted(gone))

@@ -19,15 +19,25 @@ COOL_DOWN = timedelta(minutes=60)
 LONGEST = timedelta(hours=8)
 
 
+# Open ones; those that were over before anybody could be told; and those of which people think
+# that they still stand. One that was over while it was kept quiet is never told.
+OWED = """
+    SELECT * FROM alerts
+    WHERE NOT backfill AND (
+        status = 'open'
+        OR (status = 'resolved' AND told_at IS NULL AND quiet_reason IS NULL)
+        OR (status IN ('resolved', 'withdrawn') AND told_at IS NOT NULL AND NOT closed_told))
+    ORDER BY opened_at, alert_id
+"""
+
+
 def tell(
     db: Db, detectors: Mapping[str, Detector], routes: Sequence[Route], public_url: str,
     now: datetime,
 ) -> int:  # fmt: skip
     """Queue what is owed. Returns how many alerts were told of."""
     told = 0
-    for row in fetch(db, "SELECT * FROM alerts WHERE NOT backfill AND status <> 'merged'"
-                         " AND (status = 'open' OR told_at IS NULL OR NOT closed_told)"
-                         " ORDER BY opened_at, alert_id"):  # fmt: skip
+    for row in fetch(db, OWED):
         kind = _kind(row, now)
         if kind is None or row["detector"] not in detectors:
             continue

@@ -10,7 +10,7 @@ import typer
 from detectors.explain import UnknownAlertError
 from gatewatch.client import ServiceError
 from gatewatch.commands import data, demo, look, run
-from gatewatch.commands.common import err, printable
+from gatewatch.commands.terminal import err, printable
 from ingest.config import ConfigError
 from ingest.land import BehindError
 from ingest.ledger import LedgerError

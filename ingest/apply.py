@@ -60,14 +60,25 @@ NEW_TOOLS = """
 """
 MANY_TOOLS = 10_000  # names an agent can invent: then all are forgotten, and asked for again
 COUNTS = """
-    INSERT INTO minute_counts
+    INSERT INTO minute_counts (minute, tenant, agent, events, denied, external, approvals)
     SELECT date_trunc('minute', ts), tenant, agent, count(*),
         count(*) FILTER (WHERE decision = 'deny'),
         count(*) FILTER (WHERE coalesce(decision, '') <> 'deny' AND coalesce(status, '') <> 'denied'
             AND (kind = 'egress' OR (kind = 'tool_executed' AND host IS NOT NULL))),
-        count(*) FILTER (WHERE kind = 'approval_requested' OR decision = 'require_approval'
-            OR (kind = 'approval_decided' AND call_id IS NULL AND approval_id IS NULL))
+        0  -- approvals are counted by call, see ingest/calls.py
     FROM fresh GROUP BY ALL
+"""
+SOURCE = """
+    INSERT INTO sources VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $9, $10)
+    ON CONFLICT (source) DO UPDATE SET adapter = excluded.adapter,
+        lines = lines + excluded.lines, events = events + excluded.events,
+        duplicates = duplicates + excluded.duplicates,
+        quarantined = quarantined + excluded.quarantined,
+        id_conflicts = id_conflicts + excluded.id_conflicts,
+        backfilled = backfilled + excluded.backfilled,
+        first_seen_at = least(first_seen_at, excluded.first_seen_at),
+        last_seen_at = greatest(last_seen_at, excluded.last_seen_at),
+        last_event_at = greatest(last_event_at, excluded.last_event_at)
 """
 
 
@@ -98,7 +109,6 @@ def apply(
 
     `poison`: ledger positions of lines that the adapter cannot read, with the reason; see `probe`.
     """
-    marker, at = batch.marker, batch.at
     docs = [
         (batch.first + number, each.doc)
         for number, each in enumerate(parsed)
@@ -111,7 +121,7 @@ def apply(
     _canonical_hosts(db)
     quarantined = quarantine.keep(db, batch, parsed, adapter, poison)
     found = int(one(db, "SELECT count(*) FROM fresh"))
-    duplicates, conflicts = identity.deduplicate(db, at)
+    duplicates, conflicts = identity.deduplicate(db, batch.at)
     db.execute("INSERT INTO events BY NAME SELECT * FROM fresh")
     touched = calls.join(db)
     db.execute(COUNTS)
@@ -119,8 +129,7 @@ def apply(
     landed = Landed(len(batch.entries), events, duplicates, quarantined, conflicts)
     _note_changes(db, batch.marker.last, touched)
     _account(db, batch, landed)
-    db.execute("DELETE FROM landed")
-    db.execute("INSERT INTO landed VALUES (?, ?)", [marker.last, batch.head])
+    _progress(db, batch, landed)
     return landed
 
 
@@ -251,49 +260,36 @@ def _note_changes(db: Db, seq: int, more: Sequence[tuple[datetime, datetime]]) -
 
 
 def _account(db: Db, batch: Batched, landed: Landed) -> None:
-    """Sources, arrivals, tail offsets and the batch's key."""
+    """What is known of the source, and of its arrivals."""
     marker, at = batch.marker, batch.at
     newest = fetch(
         db,
         "SELECT max(ts) FILTER (WHERE ts_quality IS DISTINCT FROM 'receiver') AS at,"
         " arg_max(event_id, (ts, event_id)) AS id,"
         " count(*) FILTER (WHERE ts < $at::TIMESTAMPTZ - $old::INTERVAL) AS old FROM fresh",
-        at=at,
-        old=BACKFILL,
-    )[0]
+        at=at, old=BACKFILL,
+    )[0]  # fmt: skip
     counts = [landed.lines, landed.events, landed.duplicates, landed.quarantined,
               landed.id_conflicts, newest["old"]]  # fmt: skip
-    db.execute(
-        """
-        INSERT INTO sources VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $9, $10)
-        ON CONFLICT (source) DO UPDATE SET adapter = excluded.adapter,
-            lines = lines + excluded.lines, events = events + excluded.events,
-            duplicates = duplicates + excluded.duplicates,
-            quarantined = quarantined + excluded.quarantined,
-            id_conflicts = id_conflicts + excluded.id_conflicts,
-            backfilled = backfilled + excluded.backfilled,
-            first_seen_at = least(first_seen_at, excluded.first_seen_at),
-            last_seen_at = greatest(last_seen_at, excluded.last_seen_at),
-            last_event_at = greatest(last_event_at, excluded.last_event_at)
-        """,
-        [marker.source, marker.adapter, *counts, at, newest["at"]],
-    )
+    db.execute(SOURCE, [marker.source, marker.adapter, *counts, at, newest["at"]])
     if landed.lines:
         minute = at.replace(second=0, microsecond=0)
-        db.execute("INSERT INTO arrivals VALUES (?, ?, ?, ?)",
-                   [marker.source, minute, landed.lines, newest["id"]])  # fmt: skip
+        row = [marker.source, minute, landed.lines, newest["id"]]
+        db.execute("INSERT INTO arrivals VALUES (?, ?, ?, ?)", row)
+
+
+def _progress(db: Db, batch: Batched, landed: Landed) -> None:
+    """How far the tailed files and the ledger have been read, and the key of the batch."""
+    marker, at = batch.marker, batch.at
     for offset in marker.offsets:
-        db.execute("DELETE FROM tail_offsets WHERE source = ? AND device = ? AND inode = ?",
-                   [offset.source, offset.device, offset.inode])  # fmt: skip
+        where = [offset.source, offset.device, offset.inode]
+        db.execute("DELETE FROM tail_offsets WHERE source = ? AND device = ? AND inode = ?", where)
         row = msgspec.structs.asdict(offset) | {"seen_at": at}
-        names = ", ".join(row)
-        db.execute(
-            f"INSERT INTO tail_offsets ({names}) VALUES ({', '.join('$' + name for name in row)})",
-            row,
-        )
+        names, places = ", ".join(row), ", ".join(f"${name}" for name in row)
+        db.execute(f"INSERT INTO tail_offsets ({names}) VALUES ({places})", row)
     if marker.key:
         db.execute("DELETE FROM batch_keys WHERE landed_at < ?", [at - identity.KEY_LIFE])
-        answer = msgspec.json.encode(landed).decode()
-        db.execute(
-            "INSERT INTO batch_keys VALUES (?, ?, ?, ?)", [marker.key, marker.source, at, answer]
-        )
+        answer = [marker.key, marker.source, at, msgspec.json.encode(landed).decode()]
+        db.execute("INSERT INTO batch_keys VALUES (?, ?, ?, ?)", answer)
+    db.execute("DELETE FROM landed")
+    db.execute("INSERT INTO landed VALUES (?, ?)", [marker.last, batch.head])

@@ -3,7 +3,7 @@
 An event is turned into a call of its own; calls with one key are then merged by functions that do
 not depend on order (least, greatest, and the value at the greatest time). So the table is the
 same for any order and split of the lines.
-Reads: fresh (temporary), calls. Writes: calls. Next: ingest/apply.py.
+Reads: fresh (temporary), calls. Writes: calls, minute_counts. Next: ingest/apply.py.
 """
 
 from datetime import datetime
@@ -72,54 +72,69 @@ MERGE = """
 """
 
 
+SHARED = """
+    CREATE OR REPLACE TEMP TABLE shared AS
+    SELECT call_key, min(ts) AS lo, max(ts) AS hi, count(*) AS parts FROM single
+    WHERE call_key <> event_ids[1] GROUP BY call_key
+"""
+OLD = f"""
+    CREATE OR REPLACE TEMP TABLE old AS
+    SELECT c.rowid AS row_id, c.* FROM calls c JOIN shared s USING (call_key)
+    WHERE c.last_ts >= $lo::TIMESTAMPTZ - INTERVAL '{HORIZON}'
+      AND c.ts <= $hi::TIMESTAMPTZ + INTERVAL '{HORIZON}'
+"""
+# Parts of one key that lie further apart than the horizon are islands: calls of their own.
+PARTS = f"""
+    CREATE OR REPLACE TEMP TABLE parts AS
+    WITH many AS (
+        SELECT * EXCLUDE (row_id) FROM old
+        UNION ALL BY NAME
+        SELECT * FROM single
+        WHERE call_key IN (SELECT call_key FROM shared WHERE parts > 1)
+           OR call_key IN (SELECT call_key FROM old)
+    ),
+    ordered AS (
+        SELECT *, max(last_ts) OVER (PARTITION BY call_key ORDER BY ts, event_ids
+            ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS so_far FROM many
+    )
+    SELECT * EXCLUDE (so_far),
+        sum(CASE WHEN ts > so_far + INTERVAL '{HORIZON}' THEN 1 ELSE 0 END)
+        OVER (PARTITION BY call_key ORDER BY ts, event_ids) AS island FROM ordered
+"""
+# An approval is counted once a call, in the minute in which it was first asked for; so a call that
+# has changed takes its old count back.
+APPROVALS = """
+    INSERT INTO minute_counts (minute, tenant, agent, events, denied, external, approvals)
+    SELECT date_trunc('minute', asked_at), tenant, agent, 0, 0, 0, sum(n)
+    FROM (
+        SELECT tenant, agent, n, coalesce(approval_requested_at, approved_at,
+            CASE WHEN approval_id IS NOT NULL OR approver IS NOT NULL OR reason_code = 'expired'
+                 THEN decided_at END) AS asked_at
+        FROM (SELECT *, 1 AS n FROM joined UNION ALL BY NAME SELECT *, -1 AS n FROM old))
+    WHERE asked_at IS NOT NULL
+    GROUP BY ALL HAVING sum(n) <> 0
+"""
+
+
 def join(db: Db) -> list[tuple[datetime, datetime]]:
-    """Bring `calls` up to date with the events in `fresh`.
+    """Bring `calls`, and the approvals in `minute_counts`, up to date with the events in `fresh`.
 
     Returns the stretches (first, last; both included, UTC) of calls that were there before and
     have changed: what was judged on them must be judged again.
     """
     db.execute(f"CREATE OR REPLACE TEMP TABLE single AS {ONE}")
-    db.execute("""
-        CREATE OR REPLACE TEMP TABLE shared AS
-        SELECT call_key, min(ts) AS lo, max(ts) AS hi, count(*) AS parts FROM single
-        WHERE call_key <> event_ids[1] GROUP BY call_key
-    """)
-    bounds = db.execute("SELECT min(lo), max(hi), count(*) FROM shared").fetchall()[0]
-    if not bounds[2]:  # every call is a single event: nothing to join
-        db.execute("INSERT INTO calls BY NAME SELECT * FROM single")
-        return []
-    db.execute(
-        f"""
-        CREATE OR REPLACE TEMP TABLE old AS
-        SELECT c.rowid AS row_id, c.* FROM calls c JOIN shared s USING (call_key)
-        WHERE c.last_ts >= $lo::TIMESTAMPTZ - INTERVAL '{HORIZON}'
-          AND c.ts <= $hi::TIMESTAMPTZ + INTERVAL '{HORIZON}'
-        """,
-        {"lo": bounds[0], "hi": bounds[1]},
-    )
-    db.execute(f"""
-        CREATE OR REPLACE TEMP TABLE parts AS
-        WITH many AS (
-            SELECT * EXCLUDE (row_id) FROM old
-            UNION ALL BY NAME
-            SELECT * FROM single
-            WHERE call_key IN (SELECT call_key FROM shared WHERE parts > 1)
-               OR call_key IN (SELECT call_key FROM old)
-        ),
-        ordered AS (
-            SELECT *, max(last_ts) OVER (PARTITION BY call_key ORDER BY ts, event_ids
-                ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS so_far FROM many
-        )
-        SELECT * EXCLUDE (so_far),
-            sum(CASE WHEN ts > so_far + INTERVAL '{HORIZON}' THEN 1 ELSE 0 END)
-            OVER (PARTITION BY call_key ORDER BY ts, event_ids) AS island FROM ordered
-    """)
+    db.execute(SHARED)
+    low, high = db.execute("SELECT min(lo), max(hi) FROM shared").fetchall()[0]
+    db.execute(OLD, {"lo": low, "hi": high})
+    db.execute(PARTS)
     db.execute("DELETE FROM calls WHERE rowid IN (SELECT row_id FROM old)")
-    db.execute("""
-        INSERT INTO calls BY NAME
+    db.execute(f"""
+        CREATE OR REPLACE TEMP TABLE joined AS
         SELECT * FROM single WHERE call_key NOT IN (SELECT call_key FROM parts)
+        UNION ALL BY NAME ({MERGE})
     """)
-    db.execute(f"INSERT INTO calls BY NAME {MERGE}")
+    db.execute("INSERT INTO calls BY NAME SELECT * FROM joined")
+    db.execute(APPROVALS)
     return db.execute("""
         SELECT least(min(o.ts), min(s.lo)), greatest(max(o.last_ts), max(s.hi))
         FROM old o JOIN shared s USING (call_key) GROUP BY call_key

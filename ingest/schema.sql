@@ -94,7 +94,7 @@ CREATE TABLE IF NOT EXISTS minute_counts (  -- appended by landing: sum over equ
     minute TIMESTAMPTZ NOT NULL, tenant VARCHAR, agent VARCHAR,
     events UBIGINT NOT NULL, denied UBIGINT NOT NULL,
     external UBIGINT NOT NULL,          -- egress events and executed calls with a host, denied ones left out
-    approvals UBIGINT NOT NULL          -- approvals asked for
+    approvals BIGINT NOT NULL           -- calls for which an approval was asked; -1 takes one back
 );
 
 CREATE TABLE IF NOT EXISTS changes (  -- which stretch of time each batch touched: what must be judged again

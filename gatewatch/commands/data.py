@@ -17,7 +17,7 @@ import typer
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
 
 from gatewatch.client import Remote
-from gatewatch.commands.common import (
+from gatewatch.commands.terminal import (
     Config,
     Database,
     Json,

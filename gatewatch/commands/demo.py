@@ -13,7 +13,7 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
-from gatewatch.commands.common import Json, emit, err, out, printable
+from gatewatch.commands.terminal import Json, emit, err, out, printable
 from gatewatch.summary import Alert, Summary
 
 COLOURS = {"critical": "bold white on red", "high": "bold red", "medium": "yellow", "low": "cyan"}

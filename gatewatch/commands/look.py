@@ -16,7 +16,7 @@ from detectors import engine, triage
 from detectors import explain as explaining
 from detectors.detector import Detector
 from gatewatch.client import Remote
-from gatewatch.commands.common import (
+from gatewatch.commands.terminal import (
     Config,
     Database,
     Json,

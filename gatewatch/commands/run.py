@@ -15,7 +15,7 @@ from detectors.receivers import Delivered
 from detectors.worker import try_out
 from gatewatch import starter
 from gatewatch.client import Remote
-from gatewatch.commands.common import (
+from gatewatch.commands.terminal import (
     Config,
     Database,
     Json,
