@@ -74,7 +74,7 @@ class Service:
         for route in self._parts.routes:
             worker = Worker(route, self._parts.store, self._parts.lander, self._parts.routes)
             self._loop(f"deliver {route.name}", lambda w=worker: self._deliver(w))  # type: ignore[misc]
-        self._scheduler.add_job(self._housekeep, "interval", seconds=60, coalesce=True,
+        self._scheduler.add_job(self._housekeep, "interval", seconds=20, coalesce=True,
                                 misfire_grace_time=None, max_instances=1)  # fmt: skip
         self._scheduler.start()
         http = threading.Thread(target=self._server.run, name="http", daemon=True)
@@ -148,7 +148,7 @@ class Service:
         return 0.0
 
     def _housekeep(self) -> None:
-        """Once a minute: say that we were listening, and seal what is full."""
+        """Say that we are listening, three times a minute so that none is missed: silent_source."""
         with self._parts.store.writing() as db:
             minute = utc_now().replace(second=0, microsecond=0)
             db.execute("INSERT INTO arrivals VALUES (?, ?, 0, NULL)", [OWN, minute])

@@ -13,11 +13,16 @@
 -- factor    = { type = "integer", default = 5, min = 1 }
 -- usual_after = { type = "integer", default = 20, min = 2 }
 
--- Times are the service's own: a source that replays old events is alive.
-WITH minutes AS (
+-- Times are the service's own: a source that replays old events is alive. Only minutes in which the service itself was
+-- listening (it notes that under its own name) count as silent: while it was down nobody could be heard.
+WITH listening AS (
+    SELECT DISTINCT minute FROM arrivals
+    WHERE minute >= $since - $lookback AND minute < $until AND source = 'gatewatch'
+),
+minutes AS (
     SELECT source, minute, max(last_event_id) AS event_id
     FROM arrivals
-    WHERE minute >= $since - $lookback AND minute < $until
+    WHERE minute >= $since - $lookback AND minute < $until AND source <> 'gatewatch'
       AND date_trunc('minute', $until - INTERVAL '1 microsecond') >= $since  -- else no minute ends in the range
     GROUP BY ALL
 ),
@@ -41,15 +46,26 @@ habits AS (  -- what it did in the day before it stopped
     GROUP BY ALL
     HAVING count(*) >= $usual_after
 ),
-silent AS (  -- a row for each whole minute after the longest silence that would be normal
-    SELECT source, last_minute, event_id, pause_minutes, unnest(generate_series(
+patience AS (
+    SELECT *, greatest($silence, to_microseconds(($factor * pause_minutes * 60000000)::BIGINT)) AS normal
+    FROM habits
+),
+quiet AS (  -- each whole minute after the longest silence that would be normal
+    SELECT *, unnest(generate_series(
                greatest(
-                   date_trunc('minute', last_minute + greatest(
-                       $silence, to_microseconds(($factor * pause_minutes * 60000000)::BIGINT))),
+                   date_trunc('minute', last_minute + normal),
                    date_trunc('minute', $since - INTERVAL '1 microsecond')
                ) + INTERVAL '1 minute',
                through, INTERVAL '1 minute')) AS ended_at
-    FROM habits
+    FROM patience
+),
+silent AS (
+    SELECT q.source, q.last_minute, q.event_id, q.pause_minutes, q.ended_at
+    FROM quiet q
+    JOIN listening now ON now.minute = q.ended_at - INTERVAL '1 minute'
+    JOIN listening l ON l.minute >= q.last_minute AND l.minute < q.ended_at
+    GROUP BY ALL
+    HAVING count(*) * INTERVAL '1 minute' > any_value(q.normal)
 ),
 together AS (
     SELECT ended_at, count(*) AS silent_sources

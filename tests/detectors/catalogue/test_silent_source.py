@@ -19,8 +19,22 @@ def every(minutes: int, until: str, source: str = "gate", since: datetime = STAR
     ]
 
 
-def silences(rows: list[Any], until: str, **settings: Any) -> list[dict[str, Any]]:
-    """What one pass up to `until` finds; slices must agree, and the lookback must hold."""
+def heard(since: datetime, until: datetime) -> list[Any]:
+    """What the service notes of itself, each minute in which it listens."""
+    minutes = range((until - since) // MINUTE + 1)
+    own = {"source": "gatewatch", "lines": 0, "last_event_id": None}
+    return [own | {"minute": since + i * MINUTE} for i in minutes]
+
+
+def silences(
+    rows: list[Any], until: str, listened: list[Any] | None = None, **settings: Any
+) -> list[dict[str, Any]]:
+    """What one pass up to `until` finds; slices must agree, and the lookback must hold.
+
+    The service listened all the time, unless the test says when.
+    """
+    first = min([START, *(row["minute"] for row in rows)])
+    rows = [*rows, *(heard(first, at(until)) if listened is None else listened)]
     stores = []
     for order in (rows, rows[::-1]):
         db = store()
@@ -103,3 +117,25 @@ def test_two_of_two_silent_sources_fire_as_medium() -> None:
 
 def test_a_row_of_arrivals_for_each_batch_counts_its_minute_once_so_it_is_quiet() -> None:
     assert silences(every(1, "2026-03-09T00:18:00") * 3, "2026-03-09T01:00:00") == []
+
+
+def test_what_the_service_missed_while_it_was_down_is_quiet() -> None:
+    gate = every(1, "2026-03-09T02:00:00")
+    down = heard(START, at("2026-03-09T02:00:00"))
+
+    assert silences(gate, "2026-03-09T06:00:00", down) == []
+
+
+def test_after_a_restart_a_source_has_its_usual_time_to_come_back_and_then_fires() -> None:
+    gate = every(1, "2026-03-09T02:00:00")
+    again = heard(at("2026-03-09T05:00:00"), at("2026-03-09T06:00:00"))
+    listened = heard(START, at("2026-03-09T02:00:00")) + again
+
+    rows = silences(gate, "2026-03-09T06:00:00", listened)
+
+    assert rows[0]["ended_at"] == at("2026-03-09T05:10:00")
+    assert rows[0]["started_at"] == at("2026-03-09T02:00:00")
+
+
+def test_the_service_itself_is_no_source_so_it_is_quiet_of_itself() -> None:
+    assert silences([], "2026-03-09T06:00:00", heard(START, at("2026-03-09T02:00:00"))) == []
