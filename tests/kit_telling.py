@@ -112,4 +112,4 @@ class House:
     def _insert(self, table: str, values: dict[str, Any]) -> None:
         names, places = ", ".join(values), ", ".join(f"${name}" for name in values)
         with self.store.writing() as db:
-            fetch(db, f"INSERT INTO {table} ({names}) VALUES ({places})", **values)  # noqa: S608
+            fetch(db, f"INSERT INTO {table} ({names}) VALUES ({places})", **values)

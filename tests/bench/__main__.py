@@ -32,7 +32,9 @@ def main() -> None:
                 case "landing":
                     figures += landing.measure(Path(folder), chosen.lines)
                 case "latency":
-                    figures += latency.measure(Path(folder), chosen.rate, chosen.seconds)
+                    for rate in chosen.rates.split(","):
+                        place = Path(folder, rate)
+                        figures += latency.measure(place, int(rate), chosen.seconds)
                 case _:
                     figures += tick.measure(Path(folder), chosen.stored)
     shown = Table(box=None, pad_edge=False, header_style="bold")
@@ -51,7 +53,7 @@ def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tests.bench", description=__doc__)
     parser.add_argument("--only", default=",".join(ALL), help="some of: " + ",".join(ALL))
     parser.add_argument("--lines", type=int, default=200_000, help="lines to land")
-    parser.add_argument("--rate", type=int, default=1_000, help="lines a second beside the probes")
+    parser.add_argument("--rates", default="1000,5000", help="lines a second beside the probes")
     parser.add_argument("--seconds", type=float, default=20, help="how long they are sent")
     parser.add_argument(
         "--stored", type=int, default=50_000, help="events; the tick sees 1 and 10 x"

@@ -55,6 +55,7 @@ class Heard:
 
 
 def measure(folder: Path, rate: int, seconds: float) -> list[Figure]:
+    folder.mkdir(parents=True)
     heard = Heard()
     sink = ChatSink(0, SECRET, utc_now, heard=heard)
     sink.start()
@@ -72,7 +73,8 @@ def measure(folder: Path, rate: int, seconds: float) -> list[Figure]:
         "--config",
         str(folder / "gatewatch.toml"),
     ]
-    with subprocess.Popen(command, stderr=subprocess.DEVNULL) as process:
+    said = folder / "serve.err"
+    with said.open("wb") as errors, subprocess.Popen(command, stderr=errors) as process:
         try:
             _await(f"http://127.0.0.1:{port}/readyz")
             sent, late = _traffic(folder / "logs" / "gate.jsonl", rate, seconds)
@@ -84,6 +86,8 @@ def measure(folder: Path, rate: int, seconds: float) -> list[Figure]:
             process.send_signal(signal.SIGTERM)
             process.wait(30)
             sink.stop()
+    if not heard.at:  # no figure can be had: show what the service says
+        raise RuntimeError(f"none of {len(sent)} probes was heard of: {said.read_text()[-2000:]}")
     return _figures(sent, heard.at, rate, late, used / seconds)
 
 
@@ -130,8 +134,6 @@ def _figures(
 ) -> list[Figure]:
     taken = sorted(heard[each] - at for each, at in sent.items() if each in heard)
     beside = f"{len(taken)} of {len(sent)} probes heard of, {rate:,} lines/s beside them"
-    if len(taken) < 2:
-        return [Figure("line to webhook", "none heard of", beside)]
     worst = f"worst {taken[-1]:.2f} s; the writer itself was up to {late:.2f} s late"
     p95 = statistics.quantiles(taken, n=20, method="inclusive")[-1]
     return [

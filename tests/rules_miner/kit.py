@@ -85,7 +85,7 @@ def insert(store: Store, table: str, rows: list[dict[str, Any]]) -> None:
     if rows:
         with store.writing() as db:
             db.register("given", pa.Table.from_pylist(rows))
-            db.execute(f"INSERT INTO {table} BY NAME SELECT * FROM given")  # noqa: S608 - our own names
+            db.execute(f"INSERT INTO {table} BY NAME SELECT * FROM given")
             db.unregister("given")
 
 
