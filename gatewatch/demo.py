@@ -12,6 +12,7 @@ import socket
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -31,6 +32,7 @@ PER_SECOND = 20.0  # live lines of the whole fleet
 STEP = 0.1  # seconds between two writes of the live fleet
 ROTATE = 20.0  # seconds of live time after which the files are rotated, once
 DRAIN = 30.0  # seconds that what was written may take to land, at the end
+PORTS = range(20_000, 32_000)  # below those that outgoing connections are given on the way
 NIGHT_HOUR = 1  # the fleet's local hour at the start: deep in its night, far from its midnight
 
 CONFIG = """\
@@ -235,11 +237,10 @@ def night_zone(now: datetime) -> ZoneInfo:
 
 def free_ports(count: int) -> list[int]:
     """Ports of this machine that nobody listens on."""
-    held = [socket.socket() for _ in range(count)]
-    try:
-        for each in held:
-            each.bind(("127.0.0.1", 0))
-        return [int(each.getsockname()[1]) for each in held]
-    finally:
-        for each in held:
-            each.close()
+    found: set[int] = set()
+    while len(found) < count:
+        port = secrets.choice(PORTS)
+        with socket.socket() as tried, suppress(OSError):
+            tried.bind(("127.0.0.1", port))
+            found.add(port)
+    return sorted(found)

@@ -76,7 +76,7 @@ def measure(folder: Path, rate: int, seconds: float) -> list[Figure]:
     said = folder / "serve.err"
     with said.open("wb") as errors, subprocess.Popen(command, stderr=errors) as process:
         try:
-            _await(f"http://127.0.0.1:{port}/readyz")
+            _await(f"http://127.0.0.1:{port}/readyz", process)
             sent, late = _traffic(folder / "logs" / "gate.jsonl", rate, seconds)
             limit = time.monotonic() + AFTER
             while len(heard.at) < len(sent) and time.monotonic() < limit:
@@ -152,9 +152,9 @@ def _cpu(pid: int) -> float:
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
-def _await(url: str) -> None:
+def _await(url: str, process: subprocess.Popen[bytes]) -> None:
     limit = time.monotonic() + 30
-    while time.monotonic() < limit:
+    while time.monotonic() < limit and process.poll() is None:
         try:
             httpx.get(url, trust_env=False)
         except httpx.TransportError:
