@@ -8,6 +8,7 @@ Next: detectors/engine.py.
 
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -126,8 +127,9 @@ class Lander:
         landed = self._commit(written, parsed)
         self._behind = False
         self._step("commit")
-        if self._ledger.seal_if_due(now):
-            self._store.checkpoint()
+        with suppress(OSError):  # the batch is kept; the next one tries to seal again
+            if self._ledger.seal_if_due(now):
+                self._store.checkpoint()
         return landed
 
     def _commit(self, batch: Batched, parsed: Sequence[Parsed]) -> Landed:

@@ -47,6 +47,7 @@ class Ledger:
         self._segment_bytes = segment_bytes
         folder.mkdir(parents=True, exist_ok=True)
         self._sealed = manifest_of(folder)
+        self._listed = _cut_line(folder / "manifest.ndjson")  # bytes of the manifest
         self._file: io.FileIO | None = None
         self._active: Path | None = None
         self._hash = hashlib.sha256()
@@ -85,8 +86,11 @@ class Ledger:
         for path, first, head in self._segments(after):
             with opened(path) as stream:
                 for batch in read_batches(stream, first, head):
-                    # one without lines has no position of its own, and landing it again is harmless
-                    if batch.marker.last > after or not batch.entries:
+                    # one without lines has no position of its own: those that stand at `after` are
+                    # given again, which is harmless; older ones would take offsets back
+                    if batch.marker.last > after or (
+                        batch.marker.last == after and not batch.entries
+                    ):
                         yield batch
 
     def seal_if_due(self, now: datetime, force: bool = False) -> bool:
@@ -104,13 +108,16 @@ class Ledger:
         digest = self._hash.hexdigest()
         sealed = Sealed(name, self._first, self.seq, count, digest, prev, self.head)
         with (self.folder / "manifest.ndjson").open("ab") as manifest:
+            manifest.truncate(self._listed)  # what a try left there that the disk refused
             manifest.write(msgspec.json.encode(sealed) + b"\n")
             manifest.flush()
             os.fsync(manifest.fileno())
+            size = manifest.tell()
         _sync(self.folder)
-        self._active.unlink()
         self._sealed.append(sealed)
+        self._listed, done = size, self._active
         self._reset()
+        done.unlink()
         return True
 
     def close(self) -> None:
@@ -213,9 +220,7 @@ def manifest_of(folder: Path) -> list[Sealed]:
     path = folder / "manifest.ndjson"
     if not path.exists():
         return []
-    whole, _, rest = path.read_bytes().rpartition(b"\n")
-    if rest:  # a power cut in the middle of the last line: its segment is still there in plain
-        _cut(path, len(whole) + 1 if whole else 0)
+    whole = path.read_bytes().rpartition(b"\n")[0]  # the last line may be in the middle of writing
     return [msgspec.json.decode(line, type=Sealed) for line in whole.splitlines() if line]
 
 
@@ -250,6 +255,15 @@ def _cut(path: Path, size: int) -> None:
         with path.open("r+b") as stream:
             stream.truncate(size)
             os.fsync(stream.fileno())
+
+
+def _cut_line(path: Path) -> int:
+    """Cut a last line that was being written when the power went; returns the size that is left."""
+    if not path.exists():
+        return 0
+    size = path.read_bytes().rfind(b"\n") + 1
+    _cut(path, size)
+    return size
 
 
 def _sync(folder: Path) -> None:
