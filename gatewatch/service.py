@@ -138,7 +138,8 @@ class Service:
         for name, reason in tick.failed.items():
             log.error("detector %s: %s", name, reason)
         self._state["detectors"] = f"failing: {', '.join(tick.failed)}" if tick.failed else "ok"
-        return max(0.2, time.monotonic() - began)  # judging takes half of the time at most
+        # lines come all the time: judging takes half of the time at most
+        return max(self._parts.settings.service.judge_every, time.monotonic() - began)
 
     def _deliver(self, worker: Worker) -> float:
         wait = worker.step(utc_now())

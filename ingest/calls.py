@@ -110,7 +110,7 @@ APPROVALS = """
         SELECT tenant, agent, n, coalesce(approval_requested_at, approved_at,
             CASE WHEN approval_id IS NOT NULL OR approver IS NOT NULL OR reason_code = 'expired'
                  THEN decided_at END) AS asked_at
-        FROM (SELECT *, 1 AS n FROM joined UNION ALL BY NAME SELECT *, -1 AS n FROM old))
+        FROM (SELECT *, 1 AS n FROM {joined} UNION ALL BY NAME SELECT *, -1 AS n FROM {old}))
     WHERE asked_at IS NOT NULL
     GROUP BY ALL HAVING sum(n) <> 0
 """
@@ -125,6 +125,10 @@ def join(db: Db) -> list[tuple[datetime, datetime]]:
     db.execute(f"CREATE OR REPLACE TEMP TABLE single AS {ONE}")
     db.execute(SHARED)
     low, high = db.execute("SELECT min(lo), max(hi) FROM shared").fetchall()[0]
+    if low is None:  # every call is a single event: nothing to join
+        db.execute("INSERT INTO calls BY NAME SELECT * FROM single")
+        db.execute(APPROVALS.format(joined="single", old="(SELECT * FROM single LIMIT 0)"))
+        return []
     db.execute(OLD, {"lo": low, "hi": high})
     db.execute(PARTS)
     db.execute("DELETE FROM calls WHERE rowid IN (SELECT row_id FROM old)")
@@ -134,7 +138,7 @@ def join(db: Db) -> list[tuple[datetime, datetime]]:
         UNION ALL BY NAME ({MERGE})
     """)
     db.execute("INSERT INTO calls BY NAME SELECT * FROM joined")
-    db.execute(APPROVALS)
+    db.execute(APPROVALS.format(joined="joined", old="old"))
     return db.execute("""
         SELECT least(min(o.ts), min(s.lo)), greatest(max(o.last_ts), max(s.hi))
         FROM old o JOIN shared s USING (call_key) GROUP BY call_key
