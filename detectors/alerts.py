@@ -152,7 +152,7 @@ def _match(
         if mine:
             _update(db, each, mine[0], alert, now)
             for other in mine[1:]:
-                if other["status"] != "withdrawn":
+                if other["status"] != "withdrawn" or not other["rows"]:  # 0 rows: see triage.seed
                     _end(db, other, "merged", now, mine[0]["alert_id"])
         else:
             _open(db, each, alert, now)
@@ -185,9 +185,17 @@ def _open(db: Db, each: Detector, alert: Found, now: datetime) -> None:
 
 def _update(db: Db, each: Detector, row: Mapping[str, Any], alert: Found, now: datetime) -> None:
     status = "open" if now <= alert.ended_at + each.gap else "resolved"
-    values = _columns(alert) | {"status": status, "alert_id": row["alert_id"]}
-    same = all(_same(row[name], value) for name, value in values.items())
-    if same:
+    values = _columns(alert) | {
+        "status": status,
+        "alert_id": row["alert_id"],
+        "resolved_at": None if status == "open" else row["resolved_at"] or now,
+        # history that goes on until now is live trouble
+        "backfill": row["backfill"] and now - alert.ended_at > BACKFILL,
+    }
+    if row["status"] == "withdrawn" and row["closed_told"] and row["rows"]:
+        # people think that it was nothing; one without rows comes from the ledger, see triage.seed
+        values |= {"told_at": None, "closed_told": False}
+    if all(row[name] == value for name, value in values.items()):
         return
     sets = ", ".join(f"{name} = ${name}" for name in values if name != "alert_id")
     db.execute(f"UPDATE alerts SET {sets} WHERE alert_id = $alert_id", values)
@@ -251,7 +259,3 @@ def _columns(alert: Found) -> dict[str, Any]:
         "facts": msgspec.json.encode(alert.facts, order="sorted").decode(),
         "event_ids": list(alert.event_ids),
     }
-
-
-def _same(stored: object, value: object) -> bool:
-    return stored == value

@@ -59,12 +59,21 @@ class Engine:
                 with self._store.writing() as db:
                     _failed(db, each, reason)
         with self._store.writing() as db:
-            tick.changed += alerts.resolve(db, self.detectors, now)
-            state = "FROM judged WHERE list_contains(?, detector)"
-            if one(db, f"SELECT count(*) {state}", [list(self.detectors)]) == len(self.detectors):
-                taken_up = one(db, f"SELECT min(seq) {state}", [list(self.detectors)])
-                db.execute("DELETE FROM changes WHERE seq <= ?", [taken_up])
+            well = {name: each for name, each in self.detectors.items() if name not in tick.failed}
+            tick.changed += alerts.resolve(db, well, now)
+            self._forget(db)
         return tick
+
+    def _forget(self, db: Db) -> None:
+        """Drop the changes that every detector has taken up. One that is switched off will have
+        missed them: it judges all of history when it comes back."""
+        ids = list(self.detectors)
+        state = "FROM judged WHERE list_contains(?, detector)"
+        if one(db, f"SELECT count(*) {state}", [ids]) == len(ids):
+            taken_up = one(db, f"SELECT min(seq) {state}", [ids])
+            if one(db, "DELETE FROM changes WHERE seq <= ?", [taken_up]):
+                db.execute("UPDATE judged SET version = '' WHERE seq < ? AND version <> ''"
+                           " AND NOT list_contains(?, detector)", [taken_up, ids])  # fmt: skip
 
     def _turn(self, db: Db, each: Detector, now: datetime) -> int:
         """One detector's turn inside one transaction. Returns how many stored rows changed."""

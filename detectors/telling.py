@@ -93,7 +93,7 @@ def _quiet(db: Db, each: Detector, row: Mapping[str, Any], now: datetime) -> str
     before = one(
         db,
         "SELECT max(told_at) FROM alerts WHERE detector = $detector AND tenant = $tenant"
-        " AND subject = $subject AND alert_id <> $alert_id"
+        " AND subject = $subject AND alert_id <> $alert_id AND status <> 'withdrawn'"
         " AND list_contains($as_bad, told_severity)",
         {key: row[key] for key in ("detector", "tenant", "subject", "alert_id")}
         | {"as_bad": list(SEVERITIES[SEVERITIES.index(row["severity"]) :])},

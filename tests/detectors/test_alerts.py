@@ -1,0 +1,67 @@
+"""Alerts as they stand after late events, and what the engine owes to a detector that was away."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.world import World, at, denied, native
+
+ALERTS = "SELECT * FROM alerts WHERE detector = 'deny_retry' ORDER BY started_at"
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> Iterator[World]:
+    opened = World(tmp_path)
+    yield opened
+    opened.close()
+
+
+def test_a_detector_that_was_switched_off_judges_what_came_meanwhile(tmp_path: Path) -> None:
+    before = World(tmp_path)
+    before.land([denied(0, event_id="0")])
+    before.tick(at(200))
+    before.close()
+    off = World(tmp_path, settings={"deny_retry": {"enabled": False}})
+    off.land([denied(m, event_id=str(m)) for m in (301, 302, 303)])
+    off.tick(at(304))
+    off.close()
+
+    again = World(tmp_path)
+    again.tick(at(500))
+
+    assert [row["started_at"] for row in again.rows(ALERTS)] == [at(301)]
+    again.close()
+
+
+def test_an_alert_is_not_resolved_while_its_detector_fails(world: World) -> None:
+    world.land([denied(m, event_id=str(m)) for m in (0, 1, 2)])
+    world.tick(at(3))
+    good = world.engine.detectors["deny_retry"]
+    broken = type(good)(**vars(good) | {"sql": "SELECT error('no' || $since || $until)"})
+
+    world.engine.detectors = world.detectors | {"deny_retry": broken}
+    world.land([denied(m, event_id=str(m)) for m in (9, 15)])
+    world.tick(at(16))
+    assert [row["status"] for row in world.rows(ALERTS)] == ["open"]
+
+    world.engine.detectors = world.detectors
+    world.tick(at(17))
+    assert [(row["status"], row["ended_at"]) for row in world.rows(ALERTS)] == [("open", at(15))]
+
+
+def test_the_time_of_a_resolution_is_that_of_the_resolution_that_stands(world: World) -> None:
+    world.land([denied(m, event_id=str(m)) for m in (0, 1, 2)])
+    world.tick(at(13))
+    [alert] = world.rows(ALERTS)
+    assert (alert["status"], alert["resolved_at"]) == ("resolved", at(13))
+
+    world.land([denied(11, event_id="late")])
+    world.tick(at(14))
+    [alert] = world.rows(ALERTS)
+    assert (alert["status"], alert["resolved_at"]) == ("open", None)
+
+    world.land([native(15, tool="other", decision="allow")])
+    world.tick(at(30))
+    [alert] = world.rows(ALERTS)
+    assert (alert["status"], alert["resolved_at"]) == ("resolved", at(30))
