@@ -97,7 +97,7 @@ def message(
         facts=tuple(facts(alert, events, language)),
         evidence=tuple(line(event) for event in events),
         respond=respond,
-        link=f"{public_url.rstrip('/')}/?alert={alert['alert_id']}",
+        link=f"{public_url.rstrip('/')}/alert?alert={alert['alert_id']}",
         language=language,
     )
 

@@ -135,9 +135,10 @@ class Service:
         tick = self._parts.tick(utc_now())
         if tick.told:
             self._owed.set()
-        for name, reason in tick.failed.items():
-            log.error("detector %s: %s", name, reason)
-        self._state["detectors"] = f"failing: {', '.join(tick.failed)}" if tick.failed else "ok"
+        state = "; ".join(f"{name}: {reason}" for name, reason in tick.failed.items()) or "ok"
+        if state not in ("ok", self._state.get("detectors")):
+            log.error("detectors: %s", state)
+        self._state["detectors"] = state
         # lines come all the time: judging takes half of the time at most
         return max(self._parts.settings.service.judge_every, time.monotonic() - began)
 

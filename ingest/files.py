@@ -173,13 +173,21 @@ def read_file(
             yield Batch(source, adapter, group, pos=f"{path}:{number}")
         return
     splitter = Splitter(max_line)
-    for chunk in itertools.chain([start], pieces):
-        at = splitter.consumed
-        if found := splitter.split(chunk):
-            yield Batch(source, adapter, found, pos=f"{path}:{at}")
-    at = splitter.consumed
+    at, group = 0, list[Line]()
+    try:
+        for chunk in itertools.chain([start], pieces):
+            group += splitter.split(chunk)
+            if group and splitter.consumed - at >= batch_bytes:
+                yield Batch(source, adapter, group, pos=f"{path}:{at}")
+                at, group = splitter.consumed, []
+    except ReadError:
+        if group:  # what could be read of a damaged file
+            yield Batch(source, adapter, group, pos=f"{path}:{at}")
+        raise
     if (last := splitter.finish()) is not None:
-        yield Batch(source, adapter, [last], pos=f"{path}:{at}")
+        group.append(last)
+    if group:
+        yield Batch(source, adapter, group, pos=f"{path}:{at}")
 
 
 def _whole(start: bytes, rest: Iterator[bytes]) -> bytes:

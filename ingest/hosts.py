@@ -5,16 +5,14 @@ Reads: nothing. Writes: nothing. Next: ingest/policy.py.
 
 import ipaddress
 import re
+from functools import lru_cache
 from urllib.parse import unquote_to_bytes
 
 import idna
 
-LONGEST_HOST = (
-    1_000  # characters of a host as written: a name has at most 253, each escaped at worst
-)
-SPECIAL = re.compile(
-    r"(?:https?|wss?|ftp):[/\\]*", re.IGNORECASE
-)  # any number of slashes, like a browser
+LONGEST_HOST = 1_000  # characters as written: a name has at most 253, each escaped at worst
+# Any number of slashes, like a browser.
+SPECIAL = re.compile(r"(?:https?|wss?|ftp):[/\\]*", re.IGNORECASE)
 SCHEME = re.compile(r"[a-z][a-z0-9+.-]*://|//", re.IGNORECASE)
 AUTHORITY_END = re.compile(r"[/?#\\]")
 CONTROL_OR_SPACE = "".join(map(chr, range(0x21)))
@@ -30,8 +28,11 @@ def canonical_host(text: str) -> str | None:
     Never raises.
     """
     host = _authority(text.strip(CONTROL_OR_SPACE).translate(IGNORED))
-    if host is None or len(host) > LONGEST_HOST:
-        return None
+    return None if host is None or len(host) > LONGEST_HOST else _canonical(host)
+
+
+@lru_cache(maxsize=4096)  # a fleet talks to few hosts in many addresses
+def _canonical(host: str) -> str | None:
     if host.startswith("["):
         inside, closed, port = host[1:].partition("]")
         return _v6(inside) if closed and _port(port) else None
@@ -96,9 +97,7 @@ def _v4(parts: list[str]) -> str | None:
     """1 to 4 numbers, each decimal, octal or hexadecimal; the last one fills what is left."""
     if len(parts) > 4 or not all(NUMBER.fullmatch(part) for part in parts):
         return None
-    if any(
-        len(part) > 40 for part in parts
-    ):  # int() of endless digits is slow, and far too large anyway
+    if any(len(part) > 40 for part in parts):  # int() of endless digits is slow, and too large
         return None
     try:
         numbers = [_number(part) for part in parts]

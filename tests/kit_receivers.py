@@ -31,7 +31,7 @@ MESSAGE = receivers.Message(
     ),
     evidence=('09:14 crm.export_contacts {"export_all": **true**} deny: <rule-17>',) * 5_000,
     respond="Open the trace.",
-    link="https://gatewatch.example/?alert=al_7f3a",
+    link="https://gatewatch.example/alert?alert=al_7f3a",
 )
 Answer = httpx.Response | Exception
 

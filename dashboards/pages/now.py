@@ -54,7 +54,7 @@ COUNTS = """
 SOURCES = """
     SELECT source, adapter, last_seen_at, last_event_at, lines::BIGINT AS lines,
            events::BIGINT AS events, quarantined::BIGINT AS quarantined,
-           epoch($now::TIMESTAMPTZ) - epoch(last_seen_at) AS quiet_for,
+           greatest(0, epoch($now::TIMESTAMPTZ) - epoch(last_seen_at)) AS quiet_for,
            epoch(last_seen_at) - epoch(last_event_at) AS lag, count(*) OVER () AS total
     FROM sources ORDER BY last_seen_at, source LIMIT 50
 """

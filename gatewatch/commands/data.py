@@ -39,7 +39,7 @@ from ingest.files import ReadError, read_file
 from ingest.land import Ready
 from ingest.store import StoreBusyError, open_store
 
-CHECKPOINT = 64  # batches of a bulk load between two checkpoints
+BULK_BYTES = 24 * 2**20  # a batch of a file that is landed once: fewer, larger transactions
 
 
 def ingest(
@@ -215,8 +215,9 @@ def _landings(there: Parts | Remote, batches: Iterator[Batch]) -> Iterator[tuple
 
 def _batches(path: str, source: str, adapter: str, chosen: Settings) -> Iterator[Batch]:
     limits = chosen.limits
+    size = max(limits.batch_bytes, BULK_BYTES)
     try:
-        yield from read_file(Path(path), source, adapter, limits.line_bytes, limits.batch_bytes)
+        yield from read_file(Path(path), source, adapter, limits.line_bytes, size)
     except ReadError as error:
         raise ConfigError(f"{path}: {error}. Every line before that was landed.") from None
 

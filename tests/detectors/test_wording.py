@@ -36,7 +36,7 @@ def test_a_message_shows_what_a_person_needs_to_judge(build: Build) -> None:
         "03-10 09:02:00Z a1 crm.export_contacts export_all=true limit=5000"
         " -> deny [rule-17] not on the list"
     )
-    assert message.link == "https://gatewatch.example/?alert=al_7f3a"
+    assert message.link == "https://gatewatch.example/alert?alert=al_7f3a"
 
 
 def test_chinese_readers_get_chinese_words(build: Build) -> None:
