@@ -25,6 +25,35 @@ PASSPORT = (
 )  # fmt: skip
 
 
+class _Result(msgspec.Struct):
+    fingerprint: str
+    state: str
+    rule: dict[str, Any]
+    rule_id: str | None
+    branch: str | None
+    url: str | None
+    reason: str | None
+    domain: str | None
+    title: str | None
+    backtest: Any
+    evidence: Any
+
+
+class _Rule(msgspec.Struct):
+    rule_id: str
+    fingerprint: str
+    status: str
+    path: str
+    doc: dict[str, Any]
+
+
+class _Found(msgspec.Struct):
+    """What a mining hands over: checked before it is kept, because the ledger forgets nothing."""
+
+    results: list[_Result]
+    rules: list[_Rule]
+
+
 def passport(row: Mapping[str, Any]) -> dict[str, Any]:
     """What identifies an alert, and what was told of it, for a line of the ledger."""
     return {name: row[name] for name in PASSPORT}
@@ -74,7 +103,12 @@ def mined(
     actor: str, now: datetime,
 ) -> None:  # fmt: skip
     """Keep what the miner found and which rules there are, for people to look at."""
-    lander.record("propose", actor, f"{len(results)}", {"results": results, "rules": rules}, now)
+    detail = {"results": results, "rules": rules}
+    try:
+        msgspec.convert(detail, _Found)
+    except msgspec.ValidationError as error:
+        raise ConfigError(f"mined: {error}.") from None
+    lander.record("propose", actor, f"{len(results)}", detail, now)
     with store.writing() as db:
         catch_up(db)
 
@@ -217,13 +251,15 @@ def _delivered(db: Db, row: dict[str, Any], detail: dict[str, Any]) -> None:
     alert = detail.get("alert")
     if not alert:
         return
-    db.execute(
+    [(new,)] = db.execute(
         "INSERT INTO deliveries SELECT ?, ?, ?, ?, ?, ?, '{}', ?, ?, ?, ?, ? WHERE NOT EXISTS"
         " (SELECT 1 FROM deliveries WHERE delivery_id = ?)",
         [row["subject"], detail["receiver"], alert["alert_id"], detail["kind"],
          alert["told_severity"], detail["created_at"], detail["state"], detail["attempts"],
          row["ts"], row["ts"], detail.get("error"), row["subject"]],
-    )  # fmt: skip
+    ).fetchall()  # fmt: skip
+    if not new:
+        return  # it is told of already: this is no rebuild
     over = detail["kind"] in ("resolved", "withdrawn")
     db.execute(
         "UPDATE alerts SET tellings = tellings + 1, closed_told = closed_told OR $over,"

@@ -99,6 +99,8 @@ def open_parts(
     try:
         ledger = Ledger(ledger_of(path))
         lander = Lander(store, ledger, redactor, *([step] if step else []))
+        for name, source in settings.sources.items():
+            lander.check(source.adapter, name)
         if settings.policy:
             put_policy(store, lander, settings.path(settings.policy))
         with store.writing() as cursor:

@@ -19,6 +19,7 @@ import msgspec
 from ingest import adapter
 from ingest.apply import AdapterError, Landed, apply, probe
 from ingest.batch import Batch, Oversized
+from ingest.config import ConfigError
 from ingest.ledger import Ledger
 from ingest.parse import Parsed, parse
 from ingest.redact import Redactor
@@ -78,7 +79,7 @@ class Lander:
         batch = ready.batch
         with self._turn:
             self.recover()
-            self._adapter(batch.adapter, batch.source)
+            self.check(batch.adapter, batch.source)
             if batch.key and (answer := self._answered(batch)):
                 return answer
             marker = Marker(
@@ -91,13 +92,16 @@ class Lander:
     ) -> int:
         """Note what a person did, or what the service did outside itself, as a line of the ledger.
 
-        Returns the line's position.
+        Returns the line's position. Raises ConfigError for what could not be read back.
         """
         doc = {"action": action, "actor": actor, "subject": subject, "detail": detail}
         line = msgspec.json.encode(doc, enc_hook=str)
+        parsed = parse(line)
+        if parsed.doc is None:  # in the ledger it would stop every landing after it
+            raise ConfigError(f"{action}: {parsed.error}")
         with self._turn:
             self.recover()
-            self._keep((Entry(line),), (parse(line),), Marker(OWN, OWN), now)
+            self._keep((Entry(line),), (parsed,), Marker(OWN, OWN), now)
             return self._ledger.seq
 
     def recover(self) -> int:
@@ -150,6 +154,11 @@ class Lander:
                     text = str(error).splitlines()[0]
                     raise BehindError(f"{self._store.path}: cannot be written: {text}") from None
         raise AssertionError("a batch without its poison still raised")
+
+    def check(self, name: str, source: str) -> None:
+        """Raises ConfigError when the adapter of a source is none, or is our own."""
+        if self._adapter(name, source) is None:
+            raise ConfigError(f"sources.{source}.adapter: {OWN!r} is what the service records.")
 
     def _adapter(self, name: str, source: str) -> adapter.Adapter | None:
         """The adapter by name; None for what the service records itself."""

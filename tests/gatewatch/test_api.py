@@ -3,7 +3,7 @@
 import asyncio
 import gzip
 import json
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +13,10 @@ import pytest
 import zstandard
 from starlette.applications import Starlette
 
+from gatewatch import api
 from gatewatch.api import Api
 from gatewatch.parts import Parts, open_parts, utc_now
-from ingest.config import read_settings
+from ingest.config import ConfigError, read_settings
 
 CASES = Path(__file__).parents[3] / "shared" / "cases" / "fixtures"
 OPEN = '[sources.gate]\nadapter = "native"\n'
@@ -205,7 +206,7 @@ def test_without_tokens_a_page_of_another_origin_gets_nothing(asked: Asked) -> N
         ("DELETE FROM events", "one SELECT, nothing else."),
         ("SELECT 1; SELECT 2", "one SELECT, nothing else."),
         ("SELECT nonsense", "nonsense"),
-        ("SELECT * FROM read_csv('/etc/passwd')", "disabled"),
+        ("SELECT * FROM read_csv('/etc/passwd')", "read_csv"),
         (
             "WITH x AS (INSERT INTO changes VALUES (1, now(), now()) RETURNING 1) FROM x",
             "read-only",
@@ -269,3 +270,69 @@ def test_sql_sees_no_variable_of_the_service(asked: Asked) -> None:
 
     assert status == 400
     assert "statements" in error
+
+
+def test_a_key_that_is_used_again_for_other_lines_loses_none(asked: Asked) -> None:
+    for number in (1, 2):
+        answer = asked.http.post(
+            "/v1/events", content=lines(number), headers={"Idempotency-Key": "batch-1"}
+        )
+        assert answer.json()["events"] == 1
+
+
+def test_a_slow_sender_is_let_go(asked: Asked, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(api, "BODY_SECONDS", 0.05)
+
+    async def slow() -> AsyncIterator[bytes]:
+        yield lines(1)
+        await asyncio.Event().wait()
+
+    answer = asked.http.post("/v1/events", content=slow())
+
+    assert answer.status_code == 408
+    assert asked.http.post("/v1/events", content=lines(1)).json()["events"] == 1
+
+
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        ("/v1/mined", {"actor": "x", "results": [{}]}),
+        ("/v1/mined", {"actor": "x", "results": [], "rules": [{"doc": {}}]}),
+        ("/v1/mined", {"actor": "x", "results": json.loads("[" * 90 + "]" * 90)}),
+        ("/v1/silences", {"actor": "x", "reason": "r", "until": "tomorrow"}),
+        ("/v1/silences", {"actor": "x", "reason": "\ud800", "until": "2026-03-10T09:00:00Z"}),
+        ("/v1/silences", {"actor": "x", "reason": "r", "until": "2026-03-10", "subject": {}}),
+    ],
+)
+def test_what_an_operator_sends_wrong_is_refused_and_stops_nothing(
+    asked: Asked, path: str, body: dict[str, Any]
+) -> None:
+    before = asked.parts.ledger.seq
+
+    answer = asked.http.post(path, content=json.dumps(body))
+
+    assert answer.status_code == 400, answer.text
+    assert asked.parts.ledger.seq == before
+    assert asked.http.post("/v1/events", content=lines(1)).json()["events"] == 1
+    asked.parts.tick(utc_now())
+
+
+@pytest.mark.parametrize("host", ["[::1]", "[::1]:8686", "LOCALHOST:8686", "127.0.0.1"])
+def test_this_machine_may_ask_under_each_of_its_names(asked: Asked, host: str) -> None:
+    answer = asked.http.post("/v1/events", content=lines(1), headers={"Host": host})
+
+    assert answer.status_code == 200
+
+
+def test_an_adapter_that_is_none_is_an_error_at_the_start(tmp_path: Path) -> None:
+    for name in ("nativ", "gatewatch"):
+        with pytest.raises(ConfigError, match=r"sources\.gate\.adapter"):
+            Asked(tmp_path, f'[sources.gate]\nadapter = "{name}"\n')
+
+
+def test_an_empty_token_lets_nobody_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GATE_TOKEN", "")
+    table = '[[tokens]]\nname = "gate"\nrole = "writer"\ntoken = "env:GATE_TOKEN"\n'
+
+    with pytest.raises(ConfigError, match="GATE_TOKEN"):
+        Asked(tmp_path, OPEN + table)
