@@ -11,13 +11,14 @@ from datetime import datetime
 from ingest.store import Db
 
 HORIZON = "24 hours"  # parts further apart than this are not one call; bounds the look back
-UNIQUE_ID = 16  # characters: a shorter call id is a counter, and only unique within its trace
+UNIQUE_ID = 16  # characters: a shorter call id is a counter, unique within its trace or agent only
 
 # An event that belongs to a call, as a call that has this one event.
 ONE = f"""
     SELECT
         CASE WHEN call_id IS NOT NULL AND length(call_id) >= {UNIQUE_ID} THEN call_id
-             WHEN call_id IS NOT NULL THEN concat_ws('|', call_id, coalesce(trace_id, session))
+             WHEN call_id IS NOT NULL
+             THEN concat_ws('|', call_id, coalesce(trace_id, session, agent, source))
              WHEN approval_id IS NOT NULL THEN concat_ws('|', 'approval', source, approval_id)
              WHEN span_id IS NOT NULL THEN concat_ws('|', 'span', trace_id, span_id)
              ELSE event_id END AS call_key,
@@ -64,7 +65,7 @@ MERGE = """
         unnest(arg_max({'executed_at': executed_at, 'executed_by': executed_by, 'status': status,
                         'error': error, 'latency_ms': latency_ms},
                        {'ran': executed_at IS NOT NULL, 'at': coalesce(executed_at, last_ts),
-                        'by': event_ids[-1]})),
+                        'by': executed_by, 'status': status, 'error': error, 'took': latency_ms})),
         max(cost_usd) AS cost_usd,
         list_sort(list_distinct(flatten(list(event_ids)))) AS event_ids
     FROM parts

@@ -26,11 +26,10 @@ def deduplicate(db: Db, at: datetime) -> tuple[int, int]:
 
     Returns how many were taken out, and how many ids came with other content (those stay).
     Equal events have equal times, so only stored events of the batch's own hours are looked at.
-    Events that took their time from their arrival are looked for in the day before it.
+    Events that took their time from their arrival are looked for in the day before it as well.
     """
     hours = db.execute(
-        "SELECT date_trunc('hour', ts) AS h, min(ts), max(ts) FROM fresh"
-        " WHERE coalesce(ts_quality, 'source') <> 'receiver' GROUP BY h ORDER BY h"
+        "SELECT date_trunc('hour', ts) AS h, min(ts), max(ts) FROM fresh GROUP BY h ORDER BY h"
     ).fetchall()
     ranges = merged([(low, high) for _, low, high in hours], timedelta(hours=1))
     if one(db, "SELECT count(*) FROM fresh WHERE ts_quality = 'receiver'"):

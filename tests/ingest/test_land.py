@@ -1,0 +1,54 @@
+"""Landing: what arrives twice, apart, or in another order makes no difference."""
+
+from collections.abc import Iterator
+from itertools import permutations
+from pathlib import Path
+
+import pytest
+
+from ingest.store import fetch
+from tests import kit
+from tests.world import World, at, denied, native
+
+CALL = "call_0123456789abcdef"
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> Iterator[World]:
+    opened = World(tmp_path)
+    yield opened
+    opened.close()
+
+
+def test_a_call_is_the_same_in_whatever_order_its_parts_arrive() -> None:
+    """Two executions of one instant, and denials whose ids lie on either side of theirs."""
+    ran = [
+        *kit.executed("09:05", call_id=CALL, event_id="m", status="ok"),
+        *kit.executed("09:05", call_id=CALL, event_id="n", status="error"),
+    ]
+    denials = [*kit.denied("09:01", "09:02", call_id=CALL)]
+    parts = [*ran, *(each | {"event_id": e} for each, e in zip(denials, "az", strict=True))]
+    parts = [each | {"source": "gate", "ledger_seq": 1} for each in parts]
+
+    found = {
+        repr(fetch(kit.store(order, batch=1), "SELECT * FROM calls"))
+        for order in permutations(parts)
+    }
+
+    assert len(found) == 1
+
+
+def test_counters_of_different_agents_are_different_calls(world: World) -> None:
+    world.land([denied(0, "a1", tool="pay", call_id="1", event_id="x")])
+    world.land([native(1, "a2", tool="pay", decision="allow", status="ok", call_id="1")])
+
+    rows = world.rows("SELECT agent, decision FROM calls ORDER BY agent")
+    assert [(row["agent"], row["decision"]) for row in rows] == [("a1", "deny"), ("a2", "allow")]
+
+
+def test_an_old_line_that_says_its_time_is_the_receivers_lands_once(world: World) -> None:
+    line = denied(0, event_id="x", ts_quality="receiver")
+
+    landed = [world.land([line], now=at(days * 24 * 60)) for days in (3, 4)]
+
+    assert [(each.events, each.duplicates) for each in landed] == [(1, 0), (0, 1)]
