@@ -86,8 +86,9 @@ def verify(db: Database = None, config: Config = None, as_json: Json = False) ->
     folder = ledger_of(path)
     if not folder.is_dir():
         raise ConfigError(f"{folder}: there is no ledger here.")
+    reached_by_now = _landed(path)  # before the ledger is read: a service may be landing lines
     found = check_chain(folder)
-    problems = list(found.problems) + _against(path, found.seq, found.head)
+    problems = list(found.problems) + _against(reached_by_now, found.seq, found.head)
     if as_json:
         emit({"ok": not problems, "lines": found.seq, "head": found.head,
               "segments": found.segments, "problems": problems})  # fmt: skip
@@ -99,11 +100,8 @@ def verify(db: Database = None, config: Config = None, as_json: Json = False) ->
         raise typer.Exit(1)
 
 
-def _against(path: Path, seq: int, head: str) -> list[str]:
+def _against(rows: list[dict[str, Any]], seq: int, head: str) -> list[str]:
     """What the database knows of the chain: it has seen the ledger's end."""
-    if not path.exists():
-        return []
-    rows = _landed(path)
     if rows and rows[0]["seq"] > seq:
         return [
             f"the ledger ends at line {seq}, the database has seen {rows[0]['seq']}: it was cut."
@@ -115,6 +113,8 @@ def _against(path: Path, seq: int, head: str) -> list[str]:
 
 def _landed(path: Path) -> list[dict[str, Any]]:
     sql = "SELECT seq, head FROM landed"
+    if not path.exists():
+        return []
     try:
         store = open_store(path)
     except StoreBusyError:

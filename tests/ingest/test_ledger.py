@@ -1,6 +1,7 @@
 """The archive of lines: what a disk that refuses, and a process that dies, leave behind."""
 
 import os
+import threading
 from collections.abc import Callable
 from pathlib import Path
 
@@ -113,3 +114,26 @@ def test_a_restart_takes_no_offset_back(tmp_path: Path) -> None:
     assert second.rows("SELECT pos FROM tail_offsets") == [{"pos": 30}]
     assert second.rows("SELECT * FROM landed") == before
     second.close()
+
+
+def test_a_ledger_verifies_while_a_service_writes_and_seals_it(tmp_path: Path) -> None:
+    ledger, over = Ledger(tmp_path, segment_bytes=200), threading.Event()
+
+    def write() -> None:
+        for number in range(10_000):
+            put(ledger, number, lines=3)
+            ledger.seal_if_due(at(0))
+            if over.is_set():
+                return
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    try:
+        found = [verify(tmp_path) for _ in range(100)]
+    finally:
+        over.set()
+        writer.join()
+        ledger.close()
+
+    assert [each.problems for each in found] == [()] * 100
+    assert verify(tmp_path).seq == ledger.seq
