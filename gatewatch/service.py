@@ -60,7 +60,8 @@ class Service:
     @property
     def url(self) -> str:
         service = self._parts.settings.service
-        return f"http://{service.host}:{service.port}"
+        host = f"[{service.host}]" if ":" in service.host else service.host
+        return f"http://{host}:{service.port}"
 
     def start(self) -> None:
         for tail in self._tails:
@@ -77,11 +78,12 @@ class Service:
         self._scheduler.add_job(self._housekeep, "interval", seconds=20, coalesce=True,
                                 misfire_grace_time=None, max_instances=1)  # fmt: skip
         self._scheduler.start()
-        http = threading.Thread(target=self._server.run, name="http", daemon=True)
+        http = threading.Thread(target=self._listen, name="http", daemon=True)
         http.start()
         self._threads.append(http)
         while not self._server.started:
             if not http.is_alive():
+                self.stop()
                 raise ConfigError(f"service.port: cannot listen on {self.url}: is it in use?")
             time.sleep(0.02)
         self._announce()
@@ -92,6 +94,10 @@ class Service:
                 env=os.environ | {"GATEWATCH_URL": self.url},
                 stdout=subprocess.DEVNULL,
             )
+
+    def _listen(self) -> None:
+        with suppress(SystemExit):  # the server ends its thread so when the port is taken
+            self._server.run()
 
     def wait(self) -> None:
         """Until `stop()` is called, from a signal handler say."""

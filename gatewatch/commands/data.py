@@ -63,7 +63,7 @@ def ingest(
     total = Landed()
     with reached(chosen, db) as there, _progress(paths) as bar:
         task = bar.add_task("", total=_size(paths) or None)
-        every = (batch for path in paths for batch in _batches(path, name, adapter, chosen))
+        every = (batch for path in paths for batch in _batches(path, name, adapter, chosen, there))
         for batch, landed in _landings(there, every):
             total = _sum(total, landed)
             bar.update(task, advance=sum(_length(line) + 1 for line in batch.lines))
@@ -197,7 +197,12 @@ def _landings(there: Parts | Remote, batches: Iterator[Batch]) -> Iterator[tuple
     """Each batch with what became of it. While one lands, the next is read and parsed."""
     if isinstance(there, Remote):
         for batch in batches:
-            lines = [line for line in batch.lines if not isinstance(line, Oversized)]
+            lines = [line for line in batch.lines if isinstance(line, bytes)]
+            if len(lines) < len(batch.lines):
+                raise ConfigError(
+                    f"{batch.pos}: a line after this is over limits.line_bytes; only its head could"
+                    " be sent. Stop the service to ingest this file; what was landed stays."
+                )
             answer = there.ingest(batch.source, lines)
             yield batch, Landed(**{key: answer[key] for key in asdict(Landed())})
         return
@@ -214,9 +219,13 @@ def _landings(there: Parts | Remote, batches: Iterator[Batch]) -> Iterator[tuple
             yield ready.batch, lander.land(ready, utc_now())
 
 
-def _batches(path: str, source: str, adapter: str, chosen: Settings) -> Iterator[Batch]:
+def _batches(
+    path: str, source: str, adapter: str, chosen: Settings, there: Parts | Remote
+) -> Iterator[Batch]:
     limits = chosen.limits
-    size = max(limits.batch_bytes, BULK_BYTES)
+    size = limits.batch_bytes  # a service takes no more than limits.body_bytes at once
+    if isinstance(there, Parts):
+        size = max(size, BULK_BYTES)
     try:
         yield from read_file(Path(path), source, adapter, limits.line_bytes, size)
     except ReadError as error:

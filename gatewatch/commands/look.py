@@ -82,11 +82,14 @@ def _only(detectors: dict[str, Detector], only: str | None) -> dict[str, Detecto
 def _dry(
     parts: Parts, chosen: dict[str, Detector], low: datetime | None, high: datetime | None
 ) -> list[dict[str, Any]]:
+    """Without `high` up to now, as live judging does: a window may close after the last event."""
     with parts.store.reading() as db:
         span = engine.history(db)
         if span is None:
             return []
-        found = engine.backtest(db, chosen.values(), low or span[0], high or span[1])
+        found = engine.backtest(
+            db, chosen.values(), low or span[0], high or max(span[1], utc_now())
+        )
     return [_row(vars(each)) for each in found]
 
 

@@ -309,3 +309,37 @@ def test_while_a_service_holds_the_file_commands_ask_it(served: Shell) -> None:
     again = served("serve")
     assert again.code == 2
     assert "Is a service running already?" in again.err
+
+
+def test_a_large_file_goes_through_the_service_in_pieces(served: Shell) -> None:
+    line = '{"ts":"2026-03-10T09:00:00Z","kind":"message","agent":"a1","text":"%s","id":"%d"}\n'
+    text = "".join(line % ("x" * 500_000, number) for number in range(40))  # 20 MB
+    (served.folder / "large.log").write_text(text)
+
+    landed = served("ingest", "large.log", "--source", "gate", "--json").json
+
+    assert (landed["lines"], landed["events"]) == (40, 40)
+
+
+def test_a_line_that_cannot_go_through_the_service_is_not_dropped_unsaid(served: Shell) -> None:
+    (served.folder / "long.log").write_text('{"text":"%s"}\n' % ("x" * 2**21))
+
+    done = served("ingest", "long.log", "--source", "gate", "--json")
+
+    assert done.code == 2
+    assert "limits.line_bytes" in done.err
+
+
+def test_a_dry_run_closes_the_windows_that_keeping_closes(shell: Shell, tmp_path: Path) -> None:
+    with (tmp_path / "gate.jsonl").open("w") as log:
+        for number in range(400):
+            stamp = f"2026-03-10T09:0{number % 4}:0{number % 10}Z"
+            doc = {"ts": stamp, "kind": "egress", "agent": "a1", "host": f"h{number}.example"}
+            log.write(json.dumps(doc) + "\n")
+    shell("ingest", "gate.jsonl", "--db", "x.duckdb")
+
+    dry = shell("detect", "--db", "x.duckdb", "--dry-run", "--json").json
+    kept = shell("detect", "--db", "x.duckdb", "--json").json
+
+    assert "external_call_spike" in {row["detector"] for row in kept}
+    assert [row["title"] for row in dry] == [row["title"] for row in kept]
