@@ -111,10 +111,11 @@ def enqueue(
     if not chosen:
         return 0
     events = wording.evidence(partial(fetch, db), alert)
-    respond = detector.header.respond if detector else ""
+    said = detector.header if detector else None
+    respond = {"en": said.respond, "zh": said.respond_zh or said.respond} if said else {}
     return sum(
         put(db, route.name, alert["severity"], now,
-            wording.message(alert, events, respond, cast(Kind, kind),
+            wording.message(alert, events, respond.get(route.language, ""), cast(Kind, kind),
                             delivery_id(alert["alert_id"], kind, alert["tellings"], route.name),
                             route.language, public_url, now))
         for route in chosen

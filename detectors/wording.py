@@ -57,6 +57,8 @@ class Header(Protocol):
     @property
     def respond(self) -> str: ...
     @property
+    def respond_zh(self) -> str: ...
+    @property
     def quiet(self) -> str: ...
 
 
@@ -107,7 +109,7 @@ def facts(
 ) -> Iterator[tuple[str, str]]:
     """Name and value: counts first, then who did what in which chain, when, and the rest."""
     names = NAMES[language]
-    found = {name: value for name, value in as_dict(alert["facts"]).items() if value is not None}
+    found = _in(language, as_dict(alert["facts"]))
     numbers = [name for name, value in found.items() if isinstance(value, int | float)]
     shown: dict[str, str] = {name: spelled(found[name]) for name in numbers}
     if alert.get("rows", 1) > 1:
@@ -125,6 +127,16 @@ def facts(
     for name, value in shown.items():
         label = names.get(name, name.replace("_", " "))
         yield cut(visible(label), 40), squeeze(visible(value), 160)
+
+
+def _in(language: Language, facts: Mapping[str, Any]) -> dict[str, Any]:
+    """A detector words some facts twice, `against` and `against_zh`: the one that is wanted."""
+    found = {name: value for name, value in facts.items() if value not in (None, "")}
+    for name in [name for name in found if name.endswith("_zh")]:
+        value = found.pop(name)
+        if language == "zh":
+            found[name.removesuffix("_zh")] = value
+    return found
 
 
 def line(event: Mapping[str, Any]) -> str:

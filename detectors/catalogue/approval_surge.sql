@@ -3,6 +3,7 @@
 -- severity  = "high"
 -- why       = "Approval requests pile up at an hour when nobody is there to think about them. They will be waved through, bypassed or left to expire."
 -- respond   = "See what is being asked for and by whom it was decided. If requests were bypassed or decided automatically, close that road first. Pause the agent until somebody is awake to decide."
+-- respond_zh = "查看请求了什么、由谁裁决。若请求被绕过或自动通过，先关闭该通道。在有人值守、能够裁决之前，暂停该智能体。"
 -- quiet     = "A release night or a migration with many planned approvals. Requests in attended hours. Fewer than `requests` of them."
 -- lookback  = "9 days 2 hours"
 -- gap       = "30 minutes"

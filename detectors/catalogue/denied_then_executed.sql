@@ -3,6 +3,7 @@
 -- severity  = "critical"
 -- why       = "A call that the gate refused was carried out. Either the agent has a road round the gate, or the gate's no is not enforced: every other denial in the log is in doubt too."
 -- respond   = "Pause the agent now. Read what the call did and undo it if you can. Then find the road: whose account executed it, and through which gateway."
+-- respond_zh = "立即暂停该智能体。查明这次调用做了什么，能撤销就撤销。再查通路：由哪个账号、经哪个网关执行。"
 -- quiet     = "A denial that somebody overruled before the execution. Two clocks that differ: an execution that seems to come after its own denial by less than the skew between its sources."
 -- lookback  = "1 day"
 -- gap       = "10 minutes"

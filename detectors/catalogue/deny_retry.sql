@@ -3,6 +3,7 @@
 -- severity  = "high"
 -- why       = "The agent was told no and keeps trying the same tool. It is stuck in a loop, or it is working its way round its policy; either way it burns budget and nobody has stopped it."
 -- respond   = "Open the trace and read the reason of the denials. Pause the agent if nobody attends it. If the call is legitimate, the policy lacks an entry: add it, and let the agent try again."
+-- respond_zh = "打开调用链，阅读拒绝原因。若无人值守，暂停该智能体。若调用本身正当，则是策略缺少条目：补上后让智能体重试。"
 -- quiet     = "A call that is denied, corrected and then allowed. An approval that nobody answered. Denials further apart than `within`."
 -- lookback  = "1 hour"
 -- gap       = "10 minutes"

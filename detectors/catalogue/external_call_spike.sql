@@ -3,6 +3,7 @@
 -- severity  = "high"
 -- why       = "An agent calls outside far more than it ever does. It may be sending data away, be stuck in a loop, or have been told by somebody else what to do."
 -- respond   = "Look at which hosts the calls in the evidence went to and with what parameters. Pause the agent if you cannot explain them. If it is a planned batch, let it run and record the alert as expected."
+-- respond_zh = "查看证据中的调用去了哪些主机、带了什么参数。无法解释就暂停该智能体。若是计划内的批处理，让它运行，并把告警记为符合预期。"
 -- quiet     = "A batch job that starts, the first busy day after a quiet one. Fewer than `min_calls` calls are never a spike. Agents without a history are held against the fixed `cap`."
 -- lookback  = "4 days 2 hours"
 -- gap       = "15 minutes"

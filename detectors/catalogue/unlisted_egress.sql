@@ -3,6 +3,7 @@
 -- severity  = "high"
 -- why       = "An agent reaches for an address that the policy does not list. This is how data leaves, and how instructions come in."
 -- respond   = "Find out what was sent and who told the agent about this address. If it was allowed or executed, block the host at the gateway first. If the address is legitimate, add it to egress.allowed_hosts."
+-- respond_zh = "查明发送了什么、是谁让智能体访问该地址。若已放行或已执行，先在网关处封禁该主机。若地址正当，把它加入 egress.allowed_hosts。"
 -- quiet     = "A policy without a list of hosts: then nothing is unlisted. A denied attempt is only low: the gate held."
 -- lookback  = "0 seconds"
 -- gap       = "1 hour"

@@ -107,3 +107,16 @@ def test_facts_are_spelled_as_people_write_them() -> None:
     assert [wording.spelled(value) for value in values] == [
         "yes", "3", "4.5", "2", "0.333", "1.235e+07", "Infinity", "a, 1", '{"a": 1}', "x",
     ]  # fmt: skip
+
+
+def test_a_fact_that_a_detector_words_twice_is_told_once_in_the_language_of_the_message(
+    build: Build,
+) -> None:
+    alert = build().alert(facts='{"calls": 40, "against": "usually 2", "against_zh": "平时 2 次"}')
+
+    english, chinese = (dict(wording.facts(alert, [], language)) for language in ("en", "zh"))  # type: ignore[arg-type]
+
+    assert english["against"] == "usually 2"
+    assert "平时 2 次" in chinese.values()
+    assert "usually 2" not in chinese.values()
+    assert not any(name.endswith("zh") for name in (*english, *chinese))
