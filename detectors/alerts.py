@@ -12,17 +12,13 @@ from datetime import datetime, timedelta
 from typing import Any
 
 import msgspec
-import pyarrow as pa
 
 from detectors.detector import Detector, word
-from detectors.stretch import Stretch, stretches
+from detectors.stretch import NEAR, SEVERITIES, Run, Span, Stretch, Subject, edges, within
 from ingest.store import Db, fetch
 
-SEVERITIES = ("low", "medium", "high", "critical")
 SHOWN = 20  # event ids that an alert carries
 BACKFILL = timedelta(hours=1)  # trouble that was over this long before it landed is not told
-Subject = tuple[str, str]  # tenant and subject
-Span = tuple[datetime, datetime]  # both ends included
 
 
 @dataclass(frozen=True)
@@ -44,40 +40,42 @@ class Found:
 
 def unite(each: Detector, rows: Iterable[Stretch]) -> list[Found]:
     """Stretches of any subjects as alerts, in order of time."""
-    subjects: dict[tuple[str, str], list[Stretch]] = {}
+    subjects: dict[Subject, list[Stretch]] = {}
     for row in rows:
         subjects.setdefault((row.tenant, row.subject), []).append(row)
     done: list[Found] = []
     for of_one in subjects.values():
         of_one.sort(key=lambda row: (row.started_at, row.ended_at, row))
-        run: list[Stretch] = []
+        parts: list[list[Stretch]] = []
         until = of_one[0].ended_at
         for row in of_one:
-            if run and row.started_at > until + each.gap:
-                done.append(_found(each, run))
-                run = []
+            if not parts or row.started_at > until + each.gap:
+                parts.append([])
             until = max(until, row.ended_at)
-            run.append(row)
-        if run:
-            done.append(_found(each, run))
+            parts[-1].append(row)
+        for part in parts:
+            worst = max((row.severity for row in part), key=SEVERITIES.index)
+            ended_at = max(row.ended_at for row in part)
+            done.append(_found(each, Run(part[0].started_at, ended_at, len(part), worst), part))
     return sorted(done, key=lambda found: (found.started_at, found.tenant, found.subject))
 
 
-def _found(each: Detector, run: Sequence[Stretch]) -> Found:
-    latest = max(run, key=lambda row: (row.ended_at, row))
-    first = run[0]
+def _found(each: Detector, run: Run, edges: Iterable[Stretch]) -> Found:
+    """`edges`: stretches of the subject, among them all with which the run begins or ends."""
+    first = min(row for row in edges if row.started_at == run.started_at)
+    latest = max(row for row in edges if row.ended_at == run.ended_at)
     facts = msgspec.json.decode(latest.facts)
-    row = facts | {"subject": latest.subject, "started_at": first.started_at}
-    title, title_zh = word(each, row | {"ended_at": latest.ended_at})
+    row = facts | {"subject": latest.subject, "started_at": run.started_at}
+    title, title_zh = word(each, row | {"ended_at": run.ended_at})
     ids = dict.fromkeys((*first.event_ids[:5], *latest.event_ids))  # where it began, where it is
     return Found(
         each.id,
         latest.tenant,
         latest.subject,
-        max((row.severity for row in run), key=SEVERITIES.index),
-        first.started_at,
-        latest.ended_at,
-        len(run),
+        run.severity,
+        run.started_at,
+        run.ended_at,
+        run.rows,
         title,
         title_zh,
         facts,
@@ -91,15 +89,21 @@ def reconcile(db: Db, each: Detector, changed: Sequence[Stretch], now: datetime)
     for row in changed:
         _widen(spans, (row.tenant, row.subject), row.started_at, row.ended_at)
     while spans:
-        rows, old = _around(db, each, spans)
+        runs, old = _around(db, each, spans)
         wider = dict(spans)
-        for key in spans:  # an alert, or a row, may hang over the edge of what has been looked at
-            for row in rows[key]:
-                _widen(wider, key, row.started_at, row.ended_at)
+        for key in spans:  # an alert, or a run, may hang over the edge of what has been looked at
+            for run in runs[key]:
+                _widen(wider, key, run.started_at, run.ended_at)
             for alert in old[key]:
                 _widen(wider, key, alert["started_at"], alert["ended_at"])
-        for key in sorted(key for key in spans if wider[key] == spans[key]):
-            _match(db, each, unite(each, rows[key]), old[key], now)
+        whole = sorted(key for key in spans if wider[key] == spans[key])
+        ends = edges(db, each, {key: runs[key] for key in whole})
+        for key in whole:
+            found = [
+                _found(each, run, ends[key, run.started_at] + ends[key, run.ended_at])
+                for run in runs[key]
+            ]
+            _match(db, each, found, old[key], now)
         spans = {key: wider[key] for key in spans if wider[key] != spans[key]}
 
 
@@ -110,29 +114,14 @@ def _widen(spans: dict[Subject, Span], key: Subject, low: datetime, high: dateti
 
 def _around(
     db: Db, each: Detector, spans: Mapping[Subject, Span]
-) -> tuple[dict[Subject, list[Stretch]], dict[Subject, list[dict[str, Any]]]]:
-    """The stored rows, and the alerts, of every subject within a gap of its span."""
-    stamp = pa.timestamp("us", tz="UTC")
-    table = pa.table({
-        "tenant": pa.array([tenant for tenant, _ in spans], pa.string()),
-        "subject": pa.array([subject for _, subject in spans], pa.string()),
-        "low": pa.array([low - each.gap for low, _ in spans.values()], stamp),
-        "high": pa.array([high + each.gap for _, high in spans.values()], stamp),
-    })  # fmt: skip
-    near = (
-        "FROM {} t SEMI JOIN spans s ON t.tenant = s.tenant AND t.subject = s.subject"
-        " AND t.ended_at >= s.low AND t.started_at <= s.high WHERE t.detector = $id"
-    )
-    db.register("spans", table)
-    rows: dict[Subject, list[Stretch]] = {key: [] for key in spans}
+) -> tuple[dict[Subject, list[Run]], dict[Subject, list[dict[str, Any]]]]:
+    """The runs of stored rows, and the alerts, of every subject within a gap of its span."""
     old: dict[Subject, list[dict[str, Any]]] = {key: [] for key in spans}
-    for row in stretches(db, near.format("stretches"), id=each.id):
-        rows[row.tenant, row.subject].append(row)
-    sql = f"SELECT t.* {near.format('alerts')} AND status IN ('open', 'resolved', 'withdrawn')"
-    for alert in fetch(db, sql, id=each.id):
-        old[alert["tenant"], alert["subject"]].append(alert)
-    db.unregister("spans")
-    return rows, old
+    with within(db, each, spans) as runs:
+        sql = f"SELECT t.* {NEAR.format('alerts')} AND status IN ('open', 'resolved', 'withdrawn')"
+        for alert in fetch(db, sql, id=each.id):
+            old[alert["tenant"], alert["subject"]].append(alert)
+    return runs, old
 
 
 def _match(

@@ -17,9 +17,9 @@ from prometheus_client.core import (
     Metric,
 )
 
-from detectors.alerts import SEVERITIES
 from detectors.detector import Detector
 from detectors.routing import Route
+from detectors.stretch import SEVERITIES
 from ingest.store import Reader
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"

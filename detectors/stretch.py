@@ -3,7 +3,9 @@
 Reads: stretches. Writes: stretches. Next: detectors/alerts.py.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -17,7 +19,42 @@ from ingest.store import Db, fetch
 
 NOT_FACTS = {*PROMISED, "severity", "tenant"}
 COLUMNS = "tenant, subject, started_at, ended_at, severity, event_ids, facts"
+SEVERITIES = ("low", "medium", "high", "critical")
 COLUMNS_OF_T = ", ".join(f"t.{name}" for name in COLUMNS.split(", "))
+Subject = tuple[str, str]  # tenant and subject
+Span = tuple[datetime, datetime]  # both ends included
+SAME = "t.tenant = s.tenant AND t.subject = s.subject"
+NEAR = (
+    f"FROM {{}} t SEMI JOIN spans s ON {SAME}"
+    " AND t.ended_at >= s.low AND t.started_at <= s.high WHERE t.detector = $id"
+)
+EDGE = f"FROM stretches t SEMI JOIN spans s ON {SAME} AND {{}} WHERE t.detector = $id QUALIFY 1 ="
+FIRST = (
+    f"{EDGE.format('t.started_at = s.low')} row_number() OVER (PARTITION BY t.tenant, t.subject,"
+    " t.started_at ORDER BY t.ended_at, t.severity, t.event_ids, t.facts)"
+)
+LAST = (
+    f"{EDGE.format('t.ended_at = s.high')} row_number() OVER (PARTITION BY t.tenant, t.subject,"
+    " t.ended_at ORDER BY t.started_at DESC, t.severity DESC, t.event_ids DESC, t.facts DESC)"
+)
+# What alerts.unite does, for what is stored: an alert of days has a row for each of its events.
+RUNS = f"""
+    WITH marked AS (
+        SELECT t.tenant, t.subject, t.started_at, t.ended_at,
+            list_position({list(SEVERITIES)}, t.severity) - 1 AS grade,
+            max(t.ended_at) OVER (PARTITION BY t.tenant, t.subject ORDER BY t.started_at, t.ended_at
+                ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS so_far
+        {NEAR.format("stretches")}
+    ),
+    numbered AS (
+        SELECT *, sum(CASE WHEN started_at > so_far + $gap THEN 1 ELSE 0 END)
+            OVER (PARTITION BY tenant, subject ORDER BY started_at, ended_at) AS run
+        FROM marked
+    )
+    SELECT tenant, subject, min(started_at) AS started_at, max(ended_at) AS ended_at,
+        count(*) AS rows, max(grade) AS worst
+    FROM numbered GROUP BY tenant, subject, run ORDER BY started_at
+"""
 
 
 @dataclass(frozen=True, order=True)
@@ -31,6 +68,16 @@ class Stretch:
     severity: str
     event_ids: tuple[str, ...]
     facts: str  # JSON object, keys sorted
+
+
+@dataclass(frozen=True)
+class Run:
+    """Stretches of one subject with no gap between them: what an alert is the union of."""
+
+    started_at: datetime
+    ended_at: datetime
+    rows: int
+    severity: str
 
 
 def stretch(each: Detector, row: Mapping[str, Any]) -> Stretch:
@@ -51,6 +98,37 @@ def stretches(db: Db, rest: str, **params: Any) -> list[Stretch]:
     """Stored stretches, in order. `rest` is the query from FROM on, with the table as `t`."""
     rows = fetch(db, f"SELECT {COLUMNS_OF_T} {rest}", **params)
     return sorted(Stretch(**row | {"event_ids": tuple(row["event_ids"])}) for row in rows)
+
+
+@contextmanager
+def within(
+    db: Db, each: Detector, spans: Mapping[Subject, Span]
+) -> Iterator[dict[Subject, list[Run]]]:
+    """The runs of stored rows of every subject within a gap of its span. Inside, `spans` is a
+    table that NEAR can be asked with."""
+    db.register("spans", _spans([(*key, low - each.gap, high + each.gap)
+                                 for key, (low, high) in spans.items()]))  # fmt: skip
+    found: dict[Subject, list[Run]] = {key: [] for key in spans}
+    for row in fetch(db, RUNS, id=each.id, gap=each.gap):
+        run = Run(row["started_at"], row["ended_at"], row["rows"], SEVERITIES[row["worst"]])
+        found[row["tenant"], row["subject"]].append(run)
+    yield found
+    db.unregister("spans")
+
+
+def edges(
+    db: Db, each: Detector, runs: Mapping[Subject, Sequence[Run]]
+) -> dict[tuple[Subject, datetime], list[Stretch]]:
+    """The rows with which runs begin and end, by that moment: an alert says nothing of the rest."""
+    found: dict[tuple[Subject, datetime], list[Stretch]] = defaultdict(list)
+    ends = [(*key, run.started_at, run.ended_at) for key, some in runs.items() for run in some]
+    db.register("spans", _spans(ends))
+    for row in stretches(db, FIRST, id=each.id):
+        found[(row.tenant, row.subject), row.started_at].append(row)
+    for row in stretches(db, LAST, id=each.id):
+        found[(row.tenant, row.subject), row.ended_at].append(row)
+    db.unregister("spans")
+    return found
 
 
 def replace(db: Db, each: Detector, judged: Range, found: Iterable[Stretch]) -> list[Stretch]:
@@ -95,3 +173,10 @@ def _table(detector: str, rows: Sequence[Stretch]) -> pa.Table:
             "facts": pa.array([row.facts for row in rows], pa.string()),
         }
     )
+
+
+def _spans(rows: Sequence[tuple[str, str, datetime, datetime]]) -> pa.Table:
+    stamp = pa.timestamp("us", tz="UTC")
+    kinds = {"tenant": pa.string(), "subject": pa.string(), "low": stamp, "high": stamp}
+    columns = zip(kinds.items(), range(4), strict=True)
+    return pa.table({name: pa.array([row[n] for row in rows], kind) for (name, kind), n in columns})

@@ -10,9 +10,10 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from detectors import outbox
-from detectors.alerts import SEVERITIES, note
+from detectors.alerts import note
 from detectors.detector import Detector
 from detectors.routing import Route
+from detectors.stretch import SEVERITIES
 from ingest.store import Db, fetch, one
 
 COOL_DOWN = timedelta(minutes=60)

@@ -2,9 +2,11 @@
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from detectors import stretch
 from tests.world import World, at, denied, native
 
 ALERTS = "SELECT * FROM alerts WHERE detector = 'deny_retry' ORDER BY started_at"
@@ -65,3 +67,26 @@ def test_the_time_of_a_resolution_is_that_of_the_resolution_that_stands(world: W
     world.tick(at(30))
     [alert] = world.rows(ALERTS)
     assert (alert["status"], alert["resolved_at"]) == ("resolved", at(30))
+
+
+def test_an_alert_that_goes_on_costs_what_is_new(world: World) -> None:
+    """An agent that is stuck is denied every second, for hours."""
+    world.land([denied(second / 60, event_id=str(second)) for second in range(4 * 3600)])
+    world.tick(at(240))
+    [before] = world.rows(ALERTS)
+    read = []
+    real = stretch.stretches
+
+    def counted(*given: Any, **more: Any) -> list[stretch.Stretch]:
+        read.append(real(*given, **more))
+        return read[-1]
+
+    world.land([denied(240, event_id="next")])
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(stretch, "stretches", counted)
+        world.tick(at(240.1))
+
+    [after] = world.rows(ALERTS)
+    assert (after["alert_id"], after["rows"]) == (before["alert_id"], before["rows"] + 1)
+    assert after["started_at"] == at(0)
+    assert 0 < sum(map(len, read)) < 100
