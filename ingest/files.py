@@ -9,7 +9,7 @@ import io
 import itertools
 import sys
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import BinaryIO, Protocol, cast
 
@@ -172,22 +172,30 @@ def read_file(
         for number, group in enumerate(_groups(lines, batch_bytes)):
             yield Batch(source, adapter, group, pos=f"{path}:{number}")
         return
+    for at, group in _by_line(itertools.chain([start], pieces), max_line, batch_bytes):
+        yield Batch(source, adapter, group, pos=f"{path}:{at}")
+
+
+def _by_line(
+    pieces: Iterable[bytes], max_line: int, batch_bytes: int
+) -> Iterator[tuple[int, list[Line]]]:
+    """Where each group begins, and its lines; of a damaged file, what could be read of it."""
     splitter = Splitter(max_line)
     at, group = 0, list[Line]()
     try:
-        for chunk in itertools.chain([start], pieces):
+        for chunk in pieces:
             group += splitter.split(chunk)
             if group and splitter.consumed - at >= batch_bytes:
-                yield Batch(source, adapter, group, pos=f"{path}:{at}")
+                yield at, group
                 at, group = splitter.consumed, []
     except ReadError:
-        if group:  # what could be read of a damaged file
-            yield Batch(source, adapter, group, pos=f"{path}:{at}")
+        if group:
+            yield at, group
         raise
     if (last := splitter.finish()) is not None:
         group.append(last)
     if group:
-        yield Batch(source, adapter, group, pos=f"{path}:{at}")
+        yield at, group
 
 
 def _whole(start: bytes, rest: Iterator[bytes]) -> bytes:
