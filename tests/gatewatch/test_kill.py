@@ -143,4 +143,5 @@ def told(sink: Sink) -> None:
     times = Counter(each["id"] for each in sink.got)
     for name, count in times.items():
         repeats = [each["data"]["repeat"] for each in sink.got if each["id"] == name]
-        assert repeats == [False] + [True] * (count - 1)
+        # the first that comes may be marked too: an attempt before it died before it was sent
+        assert repeats[1:] == [True] * (count - 1)
