@@ -218,8 +218,8 @@ def resolve(db: Db, detectors: Mapping[str, Detector], now: datetime) -> int:
         if now <= quiet or fetch(
             db,
             "SELECT 1 FROM judgements WHERE detector = $id AND status = 'due'"
-            " AND since <= $quiet::TIMESTAMPTZ",
-            id=each.id, quiet=quiet,
+            " AND since <= $quiet::TIMESTAMPTZ AND until > $ended::TIMESTAMPTZ",
+            id=each.id, quiet=quiet, ended=row["ended_at"],
         ):  # fmt: skip
             continue
         db.execute("UPDATE alerts SET status = 'resolved', resolved_at = ? WHERE alert_id = ?",

@@ -23,6 +23,9 @@ from ingest.store import Db, Store, fetch, one
 SLICE = timedelta(days=31)  # one query looks at this much: bounds memory, not correctness
 NEAR = timedelta(minutes=10)  # due ranges closer than this are judged in one query
 DEADLINE = 60.0  # seconds for one detector's turn
+ENOUGH = (
+    5.0  # seconds after which a turn takes up no further slice: others wait to write, and to tell
+)
 
 
 @dataclass
@@ -31,6 +34,7 @@ class Tick:
 
     judged: int = 0
     changed: int = 0
+    left: int = 0  # slices that were due and whose turn has not come
     told: int = 0
     failed: dict[str, str] = field(default_factory=dict)
 
@@ -39,20 +43,32 @@ class Engine:
     """Judges with a fixed set of detectors. `now` always comes from the caller."""
 
     def __init__(
-        self, store: Store, detectors: Mapping[str, Detector], deadline: float = DEADLINE
-    ) -> None:
-        self._store, self.detectors, self._deadline = store, detectors, deadline
+        self, store: Store, detectors: Mapping[str, Detector], deadline: float = DEADLINE,
+        enough: float = ENOUGH,
+    ) -> None:  # fmt: skip
+        self._store, self.detectors = store, detectors
+        self._deadline, self._enough = deadline, enough
 
-    def judge(self, now: datetime) -> Tick:
-        """Judge everything that is due before `now`. A detector that raises stays due."""
+    def judge(self, now: datetime, whole: bool = False) -> Tick:
+        """Judge what is due before `now`, the newest first. A detector that raises stays due.
+
+        Where much of history is due it takes several calls, or `whole`.
+        """
         tick = Tick()
-        for each in self.detectors.values():
+        waiting = list(self.detectors.values())
+        while waiting:
+            each = waiting.pop(0)
             began = time.monotonic()
             try:
                 with self._store.writing() as db, _Interrupted(db, self._deadline):
-                    tick.changed += self._turn(db, each, now)
+                    changed, left = self._turn(db, each, now)
                     _ran(db, each, now, time.monotonic() - began)
                 tick.judged += 1
+                tick.changed += changed
+                if left and whole:
+                    waiting.insert(0, each)
+                else:
+                    tick.left += left
             except Exception as error:  # noqa: BLE001 - whatever one detector does, the others go on
                 reason = (str(error).splitlines() or [type(error).__name__])[0][:300]
                 tick.failed[each.id] = reason
@@ -75,18 +91,22 @@ class Engine:
                 db.execute("UPDATE judged SET version = '' WHERE seq < ? AND version <> ''"
                            " AND NOT list_contains(?, detector)", [taken_up, ids])  # fmt: skip
 
-    def _turn(self, db: Db, each: Detector, now: datetime) -> int:
-        """One detector's turn inside one transaction. Returns how many stored rows changed."""
+    def _turn(self, db: Db, each: Detector, now: datetime) -> tuple[int, int]:
+        """One detector's turn inside one transaction: how many stored rows changed, and how many
+        slices are left for the next."""
+        began = time.monotonic()
         ready, later = split(due(db, each, now), now)
+        left = [part for whole in ready for part in slices(whole, SLICE)]
+        done: list[Range] = []
         changed: list[Stretch] = []
-        for whole in ready:
-            for since, until in slices(whole, SLICE):
-                rows = detector.find(each, db, since, until)
-                found = [stretch(each, row) for row in rows]
-                changed += replace(db, each, (since, until), found)
-        _remember(db, each, ready, later, now)
+        while left and (not done or time.monotonic() - began < self._enough):
+            part = left.pop()
+            found = [stretch(each, row) for row in detector.find(each, db, *part)]
+            changed += replace(db, each, part, found)
+            done.append(part)
+        _remember(db, each, done, left + later, now)
         alerts.reconcile(db, each, changed, now)
-        return len(changed)
+        return len(changed), len(left)
 
 
 def due(db: Db, each: Detector, now: datetime) -> list[Range]:
@@ -131,19 +151,17 @@ def history(db: Db) -> Range | None:
     return (row["since"], row["until"] + INSTANT) if row["since"] else None
 
 
-def _remember(
-    db: Db, each: Detector, ready: list[Range], later: list[Range], now: datetime
-) -> None:
+def _remember(db: Db, each: Detector, done: list[Range], later: list[Range], now: datetime) -> None:
     """The new coverage of one detector: judged ranges united, and what stays due."""
     sql = "SELECT since, until FROM judgements WHERE detector = $id AND status = 'judged'"
     old = fetch(db, sql, id=each.id)
     # sparse history would leave a row an hour: quiet hours in between count as judged
-    judged = minus(union([(row["since"], row["until"]) for row in old] + ready,
+    judged = minus(union([(row["since"], row["until"]) for row in old] + done,
                          timedelta(days=1)), later)  # fmt: skip
     db.execute("DELETE FROM judgements WHERE detector = ?", [each.id])
     rows: list[tuple[object, ...]]
     rows = [(each.id, *part, "judged", None, now) for part in judged]
-    rows += [(each.id, *part, "due", "its time has not come", None) for part in later]
+    rows += [(each.id, *part, "due", "its time or turn has not come", None) for part in later]
     if rows:
         db.executemany("INSERT INTO judgements VALUES (?, ?, ?, ?, ?, ?)", rows)
 

@@ -1,12 +1,14 @@
 """Alerts as they stand after late events, and what the engine owes to a detector that was away."""
 
 from collections.abc import Iterator
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from detectors import stretch
+from detectors.engine import Engine
 from tests.world import World, at, denied, native
 
 ALERTS = "SELECT * FROM alerts WHERE detector = 'deny_retry' ORDER BY started_at"
@@ -90,3 +92,35 @@ def test_an_alert_that_goes_on_costs_what_is_new(world: World) -> None:
     assert (after["alert_id"], after["rows"]) == (before["alert_id"], before["rows"] + 1)
     assert after["started_at"] == at(0)
     assert 0 < sum(map(len, read)) < 100
+
+
+def test_a_long_history_is_judged_in_turns_and_its_end_first(world: World) -> None:
+    months = [at(n * 60 * 24 * 60) for n in range(4)]
+    for n, start in enumerate(months):
+        minutes = n * 60 * 24 * 60
+        lines = [denied(minutes + m, event_id=f"{n}-{m}") for m in (0, 1, 2)]
+        world.land(lines, now=start + timedelta(minutes=3))
+    now = months[-1] + timedelta(minutes=3)
+    world.engine = Engine(world.store, world.detectors, enough=0.0)
+
+    tick = world.tick(now)
+
+    assert tick.left > 0
+    assert [row["status"] for row in world.rows(ALERTS)] == ["open"]
+    assert world.rows("SELECT detail FROM alert_events WHERE what = 'told'") == [{"detail": "open"}]
+    while tick.left:
+        before, tick = tick.left, world.tick(now)
+        assert tick.left < before
+    assert [row["started_at"] for row in world.rows(ALERTS)] == months
+    assert world.alerts() == world.backtest()
+
+
+def test_a_whole_history_can_be_judged_at_once(world: World) -> None:
+    world.land([denied(m, event_id=str(m)) for m in (0, 1, 2)])
+    engine = Engine(world.store, world.detectors, enough=0.0)
+
+    tick = engine.judge(at(300 * 24 * 60), whole=True)
+
+    assert tick.left == 0
+    assert len(world.rows(ALERTS)) == 1
+    assert not world.rows("SELECT * FROM judgements WHERE status = 'due'")
