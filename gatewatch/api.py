@@ -5,14 +5,10 @@ A batch is answered only when it is durable. Roles by token: writer (push), view
 Reads: requests. Writes: through ingest/land.py and detectors/triage.py. Next: gatewatch/service.py.
 """
 
-import asyncio
-import gzip
 import hashlib
 import hmac
-import io
 import re
 import threading
-import zlib
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import Any
@@ -20,7 +16,6 @@ from typing import Any
 import duckdb
 import msgspec
 import pyarrow as pa
-import zstandard
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
@@ -30,6 +25,7 @@ from starlette.routing import Route
 
 from detectors import explain, metrics, triage
 from gatewatch import asking
+from gatewatch.body import read_body, read_object
 from gatewatch.parts import Parts, utc_now
 from ingest.batch import Batch
 from ingest.config import ConfigError, nearest
@@ -41,7 +37,6 @@ LOCAL = {"127.0.0.1", "localhost", "[::1]"}
 RANK = {"viewer": 1, "operator": 2}
 WAITING = 64  # batches that may wait for the writer; then senders are asked to come back
 SQL_SECONDS, SQL_ROWS = 20.0, 200_000
-BODY_SECONDS = 60.0  # for a whole body: one slow sender must not hold a place for ever
 ARROW = "application/vnd.apache.arrow.stream"
 
 
@@ -65,6 +60,7 @@ class Api:
             Route("/v1/alerts/{alert}/ack", self.ack, methods=["POST"]),
             Route("/v1/alerts/{alert}/verdict", self.verdict, methods=["POST"]),
             Route("/v1/alerts/{alert}/explain", self.explain, methods=["GET"]),
+            Route("/v1/labels", self.labels, methods=["POST"]),
             Route("/v1/mined", self.mined, methods=["POST"]),
             Route("/v1/silences", self.silences, methods=["POST"]),
             Route("/healthz", self.healthz, methods=["GET"]),
@@ -103,7 +99,7 @@ class Api:
         limits = self._parts.settings.limits
         self._waiting += 1
         try:
-            body = await _body(request, limits.body_bytes)
+            body = await read_body(request, limits.body_bytes)
             lines = await run_in_threadpool(elements, body, limits.line_bytes)
             # a key that is used again for other lines must not lose them
             key = request.headers.get("idempotency-key", "sha256")
@@ -118,7 +114,7 @@ class Api:
     async def sql(self, request: Request) -> Response:
         """One SELECT over our own tables, as an Arrow stream."""
         self._allowed(request, "viewer")
-        asked = await _json(request)
+        asked = await read_object(request)
         sql, params = asked.get("sql"), asked.get("params") or {}
         if not isinstance(sql, str) or not isinstance(params, dict):
             raise HTTPException(400, 'expected {"sql": "SELECT ...", "params": {...}}.')
@@ -176,6 +172,14 @@ class Api:
         )  # fmt: skip
         return JSONResponse({"silenced": True})
 
+    async def labels(self, request: Request) -> Response:
+        asked = await self._operator(request, ("actor",))
+        rows = asked.get("rows") or []
+        await run_in_threadpool(
+            triage.label, self._parts.store, self._parts.lander, rows, asked["actor"], utc_now()
+        )
+        return JSONResponse({"kept": len(rows)})
+
     async def mined(self, request: Request) -> Response:
         asked = await self._operator(request, ("actor",))
         await run_in_threadpool(
@@ -210,7 +214,7 @@ class Api:
 
     async def _operator(self, request: Request, needed: tuple[str, ...]) -> dict[str, Any]:
         self._allowed(request, "operator")
-        asked = await _json(request)
+        asked = await read_object(request)
         for name in needed:
             if not isinstance(asked.get(name), str) or not asked[name].strip():
                 raise HTTPException(400, f"{name!r} is missing.")
@@ -234,52 +238,6 @@ class Api:
                     return token
                 raise HTTPException(403, f"the token {token.name!r} is a {token.role}'s.")
         raise HTTPException(401, "no such token.", {"WWW-Authenticate": "Bearer"})
-
-
-async def _body(request: Request, limit: int) -> bytes:
-    """The plain body, however it was packed. Never holds more than twice `limit` bytes."""
-    coding = request.headers.get("content-encoding", "identity").strip().lower()
-    if coding not in ("identity", "", "gzip", "zstd"):
-        raise HTTPException(415, f"content-encoding {coding!r}: send gzip, zstd or none.")
-    body = bytearray()
-    try:
-        async with asyncio.timeout(BODY_SECONDS):
-            async for chunk in request.stream():
-                body += chunk
-                if len(body) > limit:
-                    raise HTTPException(413, f"more than {limit} bytes.")
-    except TimeoutError:
-        raise HTTPException(408, f"no whole body within {BODY_SECONDS:g} seconds.") from None
-    if coding in ("gzip", "zstd"):
-        return await run_in_threadpool(_unpacked, bytes(body), coding, limit)
-    return bytes(body)
-
-
-def _unpacked(packed: bytes, coding: str, limit: int) -> bytes:
-    source = io.BytesIO(packed)
-    stream: Any = gzip.GzipFile(fileobj=source)
-    if coding == "zstd":
-        stream = zstandard.ZstdDecompressor().stream_reader(source, read_across_frames=True)
-    body = bytearray()
-    try:
-        while chunk := stream.read(65_536):  # a small body may unpack to gigabytes
-            body += chunk
-            if len(body) > limit:
-                raise HTTPException(413, f"unpacks to more than {limit} bytes.")
-    except (OSError, EOFError, zlib.error, zstandard.ZstdError) as error:
-        raise HTTPException(400, f"the body is not {coding}: {error}") from None
-    return bytes(body)
-
-
-async def _json(request: Request) -> dict[str, Any]:
-    body = await _body(request, 2**20)
-    try:
-        found = msgspec.json.decode(body)
-    except (msgspec.MsgspecError, RecursionError):
-        raise HTTPException(400, "the body is not JSON.") from None
-    if not isinstance(found, dict):
-        raise HTTPException(400, "the body is not a JSON object.")
-    return found
 
 
 def _peer(request: Request) -> str:

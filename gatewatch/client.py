@@ -42,6 +42,10 @@ class Remote:
         done: dict[str, Any] = answer.json()
         return done
 
+    def label(self, rows: list[dict[str, Any]]) -> None:
+        """Import labels of runs."""
+        self._ask("POST", "/v1/labels", json={"rows": rows, "actor": "import"})
+
     def mined(self, results: list[dict[str, Any]], rules: list[dict[str, Any]]) -> None:
         """Keep what the miner found, for the pages."""
         self._ask("POST", "/v1/mined", json={"results": results, "rules": rules, "actor": "mine"})

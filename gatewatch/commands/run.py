@@ -8,6 +8,7 @@ import threading
 from pathlib import Path
 from typing import Annotated, Any
 
+import msgspec
 import typer
 
 from detectors import detector, routing, triage
@@ -28,7 +29,7 @@ from gatewatch.commands.terminal import (
     settings,
     table,
 )
-from gatewatch.parts import DEFAULT, key_of, open_parts, utc_now
+from gatewatch.parts import DEFAULT, Parts, key_of, open_parts, utc_now
 from ingest import adapter, policy
 from ingest.config import ConfigError, Settings, convert, nearest
 from ingest.redact import load_key
@@ -112,6 +113,9 @@ def mine(
     propose: Annotated[
         bool, typer.Option("--propose", help="Write a branch per proposal.")
     ] = False,
+    labels: Annotated[
+        Path | None, typer.Option("--labels", help="Import labelled runs first: JSON lines.")
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Learn from incidents; propose stopping rules, each with its backtest."""
@@ -119,7 +123,10 @@ def mine(
     folder = rules or chosen.path(chosen.rules)
     own = {"key": load_key(key_of(chosen)).hex()} | chosen.miner
     tuned = convert(own, MinerSettings, f"{DEFAULT}: miner")
+    known_runs = _labelled(labels) if labels else []
     with reached(chosen, db) as there:
+        if known_runs:
+            _label(there, known_runs)
         found = proposal.run(there, folder, tuned, utc_now(), propose)
         kept, known = found[:KEPT], in_force(folder)
         if isinstance(there, Remote):
@@ -131,6 +138,27 @@ def mine(
         return
     shown = ("state", "rule_id", "reason", "branch")
     table(found, shown, "Nothing passed, and nothing came near: more verdicts are needed.")
+
+
+def _label(there: Parts | Remote, rows: list[dict[str, Any]]) -> None:
+    if isinstance(there, Remote):
+        there.label(rows)
+    else:
+        triage.label(there.store, there.lander, rows, "import", utc_now())
+
+
+def _labelled(path: Path) -> list[dict[str, Any]]:
+    """Labels of runs, as an export of tickets gives them: see docs/miner.md."""
+    try:
+        rows = [msgspec.json.decode(line) for line in path.read_bytes().splitlines() if line]
+    except (OSError, msgspec.DecodeError) as error:
+        raise ConfigError(f"{path}: not JSON lines: {error}") from None
+    for number, row in enumerate(rows, 1):
+        if not isinstance(row, dict) or row.get("label") not in ("misaction", "good"):
+            raise ConfigError(f"{path}: line {number}: `label` is misaction or good.")
+        if not isinstance(row.get("trace_id"), str):
+            raise ConfigError(f"{path}: line {number}: `trace_id` is missing.")
+    return rows
 
 
 def in_force(folder: Path) -> list[dict[str, Any]]:

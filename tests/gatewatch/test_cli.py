@@ -343,3 +343,25 @@ def test_a_dry_run_closes_the_windows_that_keeping_closes(shell: Shell, tmp_path
 
     assert "external_call_spike" in {row["detector"] for row in kept}
     assert [row["title"] for row in dry] == [row["title"] for row in kept]
+
+
+def test_labels_of_runs_are_imported_and_a_wrong_one_is_named(shell: Shell, tmp_path: Path) -> None:
+    gate_log(tmp_path)
+    shell("ingest", "gate.jsonl", "--db", "x.duckdb")
+    (tmp_path / "rules").mkdir()
+    labels = tmp_path / "labels.jsonl"
+
+    labels.write_text('{"trace_id": "t-1", "label": "misaction"}\n')
+    mined = shell(
+        "mine", "--labels", "labels.jsonl", "--rules", "rules", "--db", "x.duckdb", "--json"
+    )
+    kept = shell(
+        "sql", "SELECT trace_id, label, author FROM incidents", "--db", "x.duckdb", "--json"
+    )
+    labels.write_text('{"trace_id": "t-1", "label": "bad"}\n')
+    wrong = shell("mine", "--labels", "labels.jsonl", "--rules", "rules", "--db", "x.duckdb")
+
+    assert mined.code == 0
+    assert kept.json == [{"trace_id": "t-1", "label": "misaction", "author": "import"}]
+    assert wrong.code == 2
+    assert wrong.err.strip() == "labels.jsonl: line 1: `label` is misaction or good."
