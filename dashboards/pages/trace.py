@@ -42,7 +42,8 @@ STEPS = """
         SELECT * FROM events WHERE trace_id = $trace ORDER BY ts, ledger_seq LIMIT 500
     )
     SELECT row_number() OVER (ORDER BY ts, ledger_seq) AS step, ts, event_id, agent, approver,
-           concat_ws(' by ', kind, left(role, 40)) AS kind, left(tool, 200) AS tool, op, left(params::VARCHAR, 600) AS params,
+           concat_ws(' by ', kind, left(role, 40)) AS kind, left(tool, 200) AS tool, op,
+           left(params::VARCHAR, 600) AS params,
            left(host, 200) AS host, decision, array_to_string(rule_ids, ', ') AS rule,
            left(reason, 400) AS reason, status, left(error, 400) AS error, latency_ms,
            left(text, 600) AS text, marks.alert_id AS alert_id, marks.severity AS alert_severity
