@@ -8,7 +8,7 @@ Next: rules_miner/traces.py.
 
 from collections.abc import Mapping
 from datetime import datetime
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
@@ -54,6 +54,24 @@ class _Found(msgspec.Struct):
     rules: list[_Rule]
 
 
+class _Label(msgspec.Struct):
+    trace_id: str
+    label: Literal["misaction", "good"]
+    committed_at: datetime | None = None
+    tenant: str | None = None
+    family: str | None = None
+    event_id: str | None = None
+    severity: str | None = None
+    reason: str | None = None
+
+
+def _checked(given: object, kind: Any, what: str) -> None:
+    try:
+        msgspec.convert(given, kind)
+    except msgspec.ValidationError as error:
+        raise ConfigError(f"{what}: {error}.") from None
+
+
 def passport(row: Mapping[str, Any]) -> dict[str, Any]:
     """What identifies an alert, and what was told of it, for a line of the ledger."""
     return {name: row[name] for name in PASSPORT}
@@ -92,6 +110,7 @@ def label(
     store: Store, lander: Lander, rows: list[dict[str, Any]], actor: str, now: datetime
 ) -> int:
     """Import labels of runs: `{"trace_id", "label": misaction|good, "committed_at"?, ...}`."""
+    _checked(rows, list[_Label], "labels")
     lander.record("label", actor, f"{len(rows)} runs", {"rows": rows}, now)
     with store.writing() as db:
         catch_up(db)
@@ -104,10 +123,7 @@ def mined(
 ) -> None:  # fmt: skip
     """Keep what the miner found and which rules there are, for people to look at."""
     detail = {"results": results, "rules": rules}
-    try:
-        msgspec.convert(detail, _Found)
-    except msgspec.ValidationError as error:
-        raise ConfigError(f"mined: {error}.") from None
+    _checked(detail, _Found, "mined")
     lander.record("propose", actor, f"{len(results)}", detail, now)
     with store.writing() as db:
         catch_up(db)

@@ -13,7 +13,7 @@ import pytest
 import zstandard
 from starlette.applications import Starlette
 
-from gatewatch import api
+from gatewatch import body as intake
 from gatewatch.api import Api
 from gatewatch.parts import Parts, open_parts, utc_now
 from ingest.config import ConfigError, read_settings
@@ -281,7 +281,7 @@ def test_a_key_that_is_used_again_for_other_lines_loses_none(asked: Asked) -> No
 
 
 def test_a_slow_sender_is_let_go(asked: Asked, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(api, "BODY_SECONDS", 0.05)
+    monkeypatch.setattr(intake, "BODY_SECONDS", 0.05)
 
     async def slow() -> AsyncIterator[bytes]:
         yield lines(1)
@@ -299,6 +299,8 @@ def test_a_slow_sender_is_let_go(asked: Asked, monkeypatch: pytest.MonkeyPatch) 
         ("/v1/mined", {"actor": "x", "results": [{}]}),
         ("/v1/mined", {"actor": "x", "results": [], "rules": [{"doc": {}}]}),
         ("/v1/mined", {"actor": "x", "results": json.loads("[" * 90 + "]" * 90)}),
+        ("/v1/labels", {"actor": "x", "rows": [{"trace_id": "t-1"}]}),
+        ("/v1/labels", {"actor": "x", "rows": [{"trace_id": "t-1", "label": "perhaps"}]}),
         ("/v1/silences", {"actor": "x", "reason": "r", "until": "tomorrow"}),
         ("/v1/silences", {"actor": "x", "reason": "\ud800", "until": "2026-03-10T09:00:00Z"}),
         ("/v1/silences", {"actor": "x", "reason": "r", "until": "2026-03-10", "subject": {}}),
