@@ -44,13 +44,15 @@ def tell(
             continue
         each = detectors[row["detector"]]
         if kind in ("open", "reminder") and (reason := _quiet(db, each, row, now)):
-            if row["quiet_reason"] != reason:
-                db.execute("UPDATE alerts SET quiet_reason = ? WHERE alert_id = ?",
-                           [reason, row["alert_id"]])  # fmt: skip
-                note(db, row["alert_id"], now, "quiet", reason)
+            _keep_quiet(db, row, reason, now)
             continue
-        row["tellings"] += 1
-        outbox.enqueue(db, row, kind, now, routes, each, public_url)
+        counted = row | {"tellings": row["tellings"] + 1}
+        try:
+            outbox.enqueue(db, counted, kind, now, routes, each, public_url)
+        except (ValueError, TypeError, LookupError, AttributeError) as error:
+            # one alert that cannot be worded must not keep the others from being told
+            _keep_quiet(db, row, f"cannot be worded: {type(error).__name__}: {error}", now)
+            continue
         over = kind in ("resolved", "withdrawn")
         db.execute(
             "UPDATE alerts SET told_at = coalesce(?, told_at), told_severity = severity,"
@@ -60,6 +62,14 @@ def tell(
         note(db, row["alert_id"], now, "told", kind)
         told += 1
     return told
+
+
+def _keep_quiet(db: Db, row: Mapping[str, Any], reason: str, now: datetime) -> None:
+    """Say why nobody is told, once."""
+    if row["quiet_reason"] != reason:
+        where = [reason, row["alert_id"]]
+        db.execute("UPDATE alerts SET quiet_reason = ? WHERE alert_id = ?", where)
+        note(db, row["alert_id"], now, "quiet", reason)
 
 
 def _kind(row: Mapping[str, Any], now: datetime) -> str | None:

@@ -32,6 +32,7 @@ from ingest.ledger import LedgerError
 from ingest.tail import Tail
 
 log = logging.getLogger("gatewatch")
+ARRIVALS_KEPT = timedelta(days=7)  # silent_source looks back over three
 STALE = timedelta(seconds=120)  # a loop that has not come round for so long is not well
 
 
@@ -160,6 +161,7 @@ class Service:
         with self._parts.store.writing() as db:
             minute = utc_now().replace(second=0, microsecond=0)
             db.execute("INSERT INTO arrivals VALUES (?, ?, 0, NULL)", [OWN, minute])
+            db.execute("DELETE FROM arrivals WHERE minute < ?", [minute - ARRIVALS_KEPT])
 
     def _loop(self, name: str, turn: Callable[[], float]) -> None:
         """Run `turn` again and again; it returns how long to wait. Errors are shown, not fatal."""

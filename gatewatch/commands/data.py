@@ -26,6 +26,7 @@ from gatewatch.commands.terminal import (
     err,
     opened,
     out,
+    printable,
     reached,
     settings,
     table,
@@ -143,7 +144,7 @@ def rebuild(db: Database = None, config: Config = None, as_json: Json = False) -
     _move(path, aside)
     try:
         with opened(_without_policy(chosen), path, "rebuild its database") as parts:
-            parts.tick(utc_now(), tell=False)
+            failed = parts.tick(utc_now(), tell=False).failed
             counts = parts.store.rows(
                 "SELECT (SELECT count(*) FROM events) AS events, (SELECT count(*) FROM quarantine)"
                 " AS quarantined, (SELECT count(*) FROM alerts) AS alerts"
@@ -158,6 +159,10 @@ def rebuild(db: Database = None, config: Config = None, as_json: Json = False) -
         emit(told)
     else:
         out.print(", ".join(f"{value} {key}" for key, value in told.items()))
+    for name, reason in failed.items():
+        err.print(printable(f"{name}: {reason}"), markup=False)
+    if failed:
+        raise typer.Exit(1)
 
 
 def _without_policy(chosen: Settings) -> Settings:

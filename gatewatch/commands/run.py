@@ -5,6 +5,8 @@ Reads: gatewatch.toml. Writes: through its parts. Next: gatewatch/service.py.
 
 import signal
 import threading
+from functools import partial
+from glob import glob
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -186,6 +188,9 @@ def doctor(config: Config = None, as_json: Json = False) -> None:
     if checks[0]["ok"]:
         chosen = settings(config)
     check("redact key", lambda: f"{len(load_key(key_of(chosen)))} bytes in {key_of(chosen)}")
+    for name, source in chosen.sources.items():
+        if source.paths:
+            check(f"source {name}", partial(_files, chosen, source.paths))
     check("policy", lambda: _policy(chosen))
     check(
         "receivers",
@@ -200,6 +205,13 @@ def doctor(config: Config = None, as_json: Json = False) -> None:
         table(checks, ("ok", "check", "says"), "")
     if not all(each["ok"] for each in checks):
         raise typer.Exit(2)
+
+
+def _files(chosen: Settings, patterns: tuple[str, ...]) -> str:
+    wanted = [str(chosen.path(each)) for each in patterns]
+    found = {path for each in wanted for path in glob(each, recursive=True)}  # noqa: PTH207 - absolute
+    hint = "" if found else ": does the folder exist, and may this account read it?"
+    return f"{len(found)} files match now{hint}"
 
 
 def _policy(chosen: Settings) -> str:

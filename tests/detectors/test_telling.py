@@ -1,7 +1,10 @@
 """Who is told what, and when: never twice, and never not at all."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import httpx
 import pytest
@@ -130,3 +133,22 @@ def test_after_a_rebuild_an_alert_that_had_joined_another_is_not_withdrawn(tmp_p
     [row] = again.rows("SELECT * FROM alerts WHERE status = 'open'")
     assert row["alert_id"] == open_one["alert_id"]
     again.close()
+
+
+def test_an_alert_that_cannot_be_worded_is_kept_quiet_and_the_others_are_told(
+    tmp_path: Path,
+) -> None:
+    world = World(tmp_path, routes=load({"ops": SLACK}))
+    world.land([denied(m, event_id=f"a{m}") for m in (0, 1, 2)])
+    world.engine.judge(at(3))
+    speechless: Any = SimpleNamespace(inhibited_by=())
+    world.detectors["deny_retry"] = replace(world.detectors["deny_retry"], header=speechless)
+    world.land([native(3, "a2", "egress", host="evil.example", decision="allow", event_id="x")])
+
+    world.tick(at(4))
+
+    rows = {row["detector"]: row for row in world.rows("SELECT * FROM alerts")}
+    assert rows["deny_retry"]["told_at"] is None
+    assert rows["deny_retry"]["quiet_reason"].startswith("cannot be worded: AttributeError")
+    assert rows["unlisted_egress"]["told_at"] == at(4)
+    world.close()

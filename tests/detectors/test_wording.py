@@ -114,7 +114,7 @@ def test_a_fact_that_a_detector_words_twice_is_told_once_in_the_language_of_the_
 ) -> None:
     alert = build().alert(facts='{"calls": 40, "against": "usually 2", "against_zh": "平时 2 次"}')
 
-    english, chinese = (dict(wording.facts(alert, [], language)) for language in ("en", "zh"))  # type: ignore[arg-type]
+    english, chinese = (dict(wording.facts(alert, [], language)) for language in ("en", "zh"))
 
     assert english["against"] == "usually 2"
     assert "平时 2 次" in chinese.values()
