@@ -100,11 +100,6 @@ class Service:
         with suppress(SystemExit):  # the server ends its thread so when the port is taken
             self._server.run()
 
-    def wait(self) -> None:
-        """Until `stop()` is called, from a signal handler say."""
-        while not self._over.wait(0.5):
-            pass
-
     def stop(self) -> None:
         self._over.set()
         self._changed.set()
@@ -131,7 +126,7 @@ class Service:
         for batch in tail.poll():
             self.land(batch, utc_now())
             tail.done(batch)
-        return self._parts.settings.service.tail_every
+        return 0.0 if tail.behind else self._parts.settings.service.tail_every
 
     def _judge(self) -> float:
         self._changed.wait(self._parts.settings.service.judge_every)
