@@ -3,12 +3,15 @@
 Reads: ingest/adapters/*.sql. Writes: nothing. Next: ingest/apply.py.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 
 import duckdb
 import msgspec
+import pyarrow as pa
 
 from ingest.config import ConfigError, convert, header, nearest
 from ingest.store import Db, fetch
@@ -16,9 +19,9 @@ from ingest.store import Db, fetch
 FOLDER = Path(__file__).with_name("adapters")
 MUST = ("event_id", "kind", "source", "ledger_seq", "ts")
 LINES = """
-    CREATE OR REPLACE TEMP TABLE lines (
-        ledger_seq UBIGINT, source VARCHAR, received_at TIMESTAMPTZ, doc JSON)
+    CREATE OR REPLACE TEMP VIEW lines AS SELECT * REPLACE (doc::JSON AS doc) FROM incoming
 """
+PIECE = 4_096  # lines; DuckDB reads a table that is in one piece on one core
 
 
 class Header(msgspec.Struct, frozen=True):
@@ -51,14 +54,37 @@ def load(name: str, db: Db, where: str) -> Adapter:
     return Adapter(name, declared, sql)
 
 
+@contextmanager
+def lines(
+    db: Db, source: str, at: datetime, docs: Sequence[tuple[int, str | None]]
+) -> Iterator[None]:
+    """While it is open, the relation `lines` that adapters read holds these: position and JSON."""
+    table = pa.table(
+        {
+            "ledger_seq": pa.array([each[0] for each in docs], pa.uint64()),
+            "source": pa.repeat(pa.scalar(source), len(docs)),
+            "received_at": pa.repeat(pa.scalar(at, pa.timestamp("us", "UTC")), len(docs)),
+            "doc": pa.array([each[1] for each in docs], pa.string()),
+        }
+    )
+    pieces = table.to_batches(max_chunksize=PIECE)
+    db.register("incoming", pa.Table.from_batches(pieces, table.schema))
+    try:
+        db.execute(LINES)
+        yield
+    finally:
+        db.unregister("incoming")
+
+
 def _promise(path: Path, sql: str, db: Db) -> None:
     """The columns that it fills are columns of `events`, of the same types."""
     wanted: Mapping[str, str] = {
         row["column_name"]: row["column_type"] for row in fetch(db, "DESCRIBE events")
     }
     try:
-        db.execute(LINES)
-        found = {row["column_name"]: row["column_type"] for row in fetch(db, f"DESCRIBE {sql}")}
+        with lines(db, "", datetime.fromtimestamp(0, UTC), ()):
+            rows = fetch(db, f"DESCRIBE {sql}")
+        found = {row["column_name"]: row["column_type"] for row in rows}
     except duckdb.Error as error:
         raise ConfigError(f"{path}: {error}") from None
     for name, kind in found.items():

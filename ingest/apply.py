@@ -17,7 +17,7 @@ import msgspec
 import pyarrow as pa
 
 from ingest import calls, identity, quarantine
-from ingest.adapter import Adapter
+from ingest.adapter import Adapter, lines
 from ingest.hosts import canonical_host
 from ingest.parse import Parsed
 from ingest.segment import Batched
@@ -44,6 +44,10 @@ FRESH = """
     FROM (SELECT * FROM ({adapter})
           UNION ALL BY NAME SELECT * FROM (SELECT * FROM events LIMIT 0)) f
     LEFT JOIN tools t USING (tool)
+"""
+SILENT = """
+    CREATE OR REPLACE TEMP TABLE silent AS
+    SELECT ledger_seq FROM lines ANTI JOIN fresh USING (ledger_seq)
 """
 UNKNOWN = """
     CREATE OR REPLACE TEMP TABLE unknown AS
@@ -160,26 +164,14 @@ def probe(
 def _adapt(
     db: Db, batch: Batched, docs: Sequence[tuple[int, str | None]], adapter: Adapter
 ) -> None:
-    """The lines into `lines`, and what the adapter makes of them into `fresh`."""
-    table = pa.table(
-        {
-            "ledger_seq": pa.array([each[0] for each in docs], pa.uint64()),
-            "doc": pa.array([each[1] for each in docs], pa.string()),
-        }
-    )
-    db.register("incoming", table)
+    """What the adapter makes of the lines into `fresh`; those it makes nothing of into `silent`."""
     try:
-        db.execute(
-            "CREATE OR REPLACE TEMP TABLE lines AS SELECT ledger_seq, $source AS source,"
-            " $at::TIMESTAMPTZ AS received_at, doc::JSON AS doc FROM incoming",
-            {"source": batch.marker.source, "at": batch.at},
-        )
-        db.execute(TOOLS)
-        db.execute(FRESH.format(adapter=adapter.sql, op=OP, basis=BASIS), {"at": batch.at})
+        with lines(db, batch.marker.source, batch.at, docs):
+            db.execute(TOOLS)
+            db.execute(FRESH.format(adapter=adapter.sql, op=OP, basis=BASIS), {"at": batch.at})
+            db.execute(SILENT)
     except duckdb.Error as error:
         raise AdapterError(str(error).splitlines()[0][:200]) from None
-    finally:
-        db.unregister("incoming")
 
 
 @contextmanager

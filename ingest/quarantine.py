@@ -1,6 +1,6 @@
 """A line that gave no event is kept, counted, and says why.
 
-Reads: a batch, fresh (temporary). Writes: quarantine. Next: detectors/metrics.py.
+Reads: a batch, silent (temporary). Writes: quarantine. Next: detectors/metrics.py.
 """
 
 from collections.abc import Mapping, Sequence
@@ -21,8 +21,8 @@ def keep(
     db: Db, batch: Batched, parsed: Sequence[Parsed], adapter: Adapter, poison: Mapping[int, str]
 ) -> int:
     """Keep every line that gave no event, with the reason. Returns how many."""
-    silent = "SELECT ledger_seq FROM {} WHERE ledger_seq NOT IN (SELECT ledger_seq FROM fresh)"
-    mute = {row[0] for row in db.execute(silent.format("lines")).fetchall()} | poison.keys()
+    silent = db.execute("SELECT ledger_seq FROM silent").fetchall()
+    mute = {row[0] for row in silent} | poison.keys()
     rows: list[tuple[Any, ...]] = []
     for number, (entry, each) in enumerate(zip(batch.entries, parsed, strict=True)):
         seq = batch.first + number

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from ingest import adapter
 from ingest.parse import parse
-from ingest.store import Db, memory_store
+from ingest.store import Db, fetch, memory_store
 
 HERE = Path(__file__).with_name("adapters")
 CASES = Path(__file__).parents[3] / "shared" / "cases" / "fixtures"
@@ -39,15 +39,9 @@ def read(name: str, numbered: Sequence[tuple[int, str]], db: Db | None = None) -
         with memory_store().writing() as own:
             return read(name, numbered, own)
     found = adapter.load(name, db, "tests")
-    if numbered:
-        rows = [(at, "gate", NOW, doc) for at, doc in numbered]
-        db.executemany("INSERT INTO lines VALUES (?, ?, ?, ?)", rows)
-    answer = db.execute(found.sql)
-    names = [column[0] for column in answer.description or ()]
-    filled = [
-        {key: value for key, value in zip(names, row, strict=True) if value is not None}
-        for row in answer.fetchall()
-    ]
+    with adapter.lines(db, "gate", NOW, numbered):
+        rows = fetch(db, found.sql)
+    filled = [{key: value for key, value in row.items() if value is not None} for row in rows]
     return sorted(filled, key=lambda row: (row["ledger_seq"], row["event_id"]))
 
 

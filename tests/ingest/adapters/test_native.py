@@ -11,7 +11,7 @@ from jsonschema import Draft202012Validator
 
 from ingest import adapter
 from ingest.parse import parse
-from ingest.store import memory_store
+from ingest.store import fetch, memory_store
 
 ROOT = Path(__file__).parents[3]
 CASES = ROOT.parent / "shared" / "cases" / "fixtures"
@@ -29,13 +29,11 @@ def read(*docs: str | Row) -> list[Row]:
     """The events of native lines, given as text or as objects, that arrive at NOW."""
     raws = [doc if isinstance(doc, str) else json.dumps(doc) for doc in docs]
     parsed = [parse(raw.encode()).doc for raw in raws]
-    rows = [(at, "gate", NOW, doc) for at, doc in enumerate(parsed, start=1) if doc]
+    numbered = [(at, doc) for at, doc in enumerate(parsed, start=1) if doc]
     with memory_store().writing() as db:
         sql = adapter.load("native", db, "tests").sql
-        db.executemany("INSERT INTO lines VALUES (?, ?, ?, ?)", rows)
-        answer = db.execute(sql)
-        names = [column[0] for column in answer.description or ()]
-        found = [dict(zip(names, row, strict=True)) for row in answer.fetchall()]
+        with adapter.lines(db, "gate", NOW, numbered):
+            found = fetch(db, sql)
     return sorted(found, key=lambda row: int(row["ledger_seq"]))
 
 
