@@ -101,9 +101,7 @@ def silence(
 ) -> None:  # fmt: skip
     """Tell nobody of matching alerts until then. None matches everything."""
     detail = {"detector": detector, "subject": subject, "until": until, "reason": reason}
-    lander.record("silence", actor, f"si_{int(now.timestamp() * 1000):x}", detail, now)
-    with store.writing() as db:
-        catch_up(db)
+    _noted(store, lander, "silence", actor, f"si_{int(now.timestamp() * 1000):x}", detail, now)
 
 
 def label(
@@ -111,9 +109,7 @@ def label(
 ) -> int:
     """Import labels of runs: `{"trace_id", "label": misaction|good, "committed_at"?, ...}`."""
     _checked(rows, list[_Label], "labels")
-    lander.record("label", actor, f"{len(rows)} runs", {"rows": rows}, now)
-    with store.writing() as db:
-        catch_up(db)
+    _noted(store, lander, "label", actor, f"{len(rows)} runs", {"rows": rows}, now)
     return len(rows)
 
 
@@ -124,7 +120,15 @@ def mined(
     """Keep what the miner found and which rules there are, for people to look at."""
     detail = {"results": results, "rules": rules}
     _checked(detail, _Found, "mined")
-    lander.record("propose", actor, f"{len(results)}", detail, now)
+    _noted(store, lander, "propose", actor, f"{len(results)}", detail, now)
+
+
+def _noted(
+    store: Store, lander: Lander, action: str, actor: str, subject: str, detail: dict[str, Any],
+    now: datetime,
+) -> None:  # fmt: skip
+    """An action into the ledger, then into the tables that show it."""
+    lander.record(action, actor, subject, detail, now)
     with store.writing() as db:
         catch_up(db)
 
@@ -139,9 +143,7 @@ def _act(
         raise ConfigError(
             f"no alert {alert_id!r}.{nearest(alert_id, known[-10:]) if known else ''}"
         )
-    lander.record(action, actor, alert_id, detail | {"alert": passport(found[0])}, now)
-    with store.writing() as db:
-        catch_up(db)
+    _noted(store, lander, action, actor, alert_id, detail | {"alert": passport(found[0])}, now)
     return store.rows("SELECT * FROM alerts WHERE alert_id = $id", id=alert_id)[0]
 
 

@@ -283,5 +283,10 @@ def _progress(db: Db, batch: Batched, landed: Landed) -> None:
         db.execute("DELETE FROM batch_keys WHERE landed_at < ?", [at - identity.KEY_LIFE])
         answer = [marker.key, marker.source, at, msgspec.json.encode(landed).decode()]
         db.execute("INSERT INTO batch_keys VALUES (?, ?, ?, ?)", answer)
+    note_reached(db, batch)
+
+
+def note_reached(db: Db, batch: Batched) -> None:
+    """Note that the database holds everything up to the end of this batch."""
     db.execute("DELETE FROM landed")
-    db.execute("INSERT INTO landed VALUES (?, ?)", [marker.last, batch.head])
+    db.execute("INSERT INTO landed VALUES (?, ?)", [batch.marker.last, batch.head])

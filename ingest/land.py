@@ -17,7 +17,7 @@ import duckdb
 import msgspec
 
 from ingest import adapter
-from ingest.apply import AdapterError, Landed, apply, probe
+from ingest.apply import AdapterError, Landed, apply, note_reached, probe
 from ingest.batch import Batch, Oversized
 from ingest.config import ConfigError
 from ingest.ledger import Ledger
@@ -222,6 +222,5 @@ def _note(db: Db, batch: Batched, parsed: Sequence[Parsed]) -> Landed:
             db.execute("INSERT INTO policies VALUES (?, ?, ?, ?)",
                        [policy["version"], batch.at, policy["path"], policy["doc"]])  # fmt: skip
             db.execute("DROP TABLE IF EXISTS temp.tools")  # it may say otherwise what they do
-    db.execute("DELETE FROM landed")
-    db.execute("INSERT INTO landed VALUES (?, ?)", [batch.marker.last, batch.head])
+    note_reached(db, batch)
     return Landed(lines=len(batch.entries))
