@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Literal
 
 import duckdb
 import msgspec
@@ -21,13 +22,35 @@ MUST = ("event_id", "kind", "source", "ledger_seq", "ts")
 LINES = """
     CREATE OR REPLACE TEMP VIEW lines AS SELECT * REPLACE (doc::JSON AS doc) FROM incoming
 """
+TIMED = """
+    SELECT * EXCLUDE (claimed, early, undated) REPLACE (
+        CASE WHEN undated THEN $at::TIMESTAMPTZ ELSE claimed END AS ts,
+        CASE WHEN undated THEN 'receiver' ELSE coalesce(ts_quality, 'source') END AS ts_quality,
+        CASE WHEN early THEN list_append(coalesce(signals, []), 'clock_skew') ELSE signals END
+            AS signals,
+        CASE WHEN undated AND claimed IS NOT NULL THEN json_merge_patch(
+            coalesce(attrs, '{{}}'), json_object('ts_claimed', claimed::VARCHAR)) ELSE attrs END
+            AS attrs)
+    FROM (
+        SELECT *, ts AS claimed, coalesce(ts > $at::TIMESTAMPTZ + INTERVAL 1 HOUR, false) AS early,
+            early OR ts IS NULL OR ts < TIMESTAMPTZ '2000-01-01 00:00:00+00' AS undated
+        FROM (SELECT * FROM ({adapter})
+              UNION ALL BY NAME SELECT * FROM (SELECT * FROM events LIMIT 0)))
+"""
 PIECE = 4_096  # lines; DuckDB reads a table that is in one piece on one core
 
 
 class Header(msgspec.Struct, frozen=True):
+    """The TOML that opens an adapter's file.
+
+    `format`: ndjson is an object a line; json is a file that may hold one document over many
+    lines (an array gives a line an element); text is any line, one that is no object reaching the
+    adapter as {"text": line}.
+    """
+
     title: str
-    format: str
-    paths: tuple[str, ...] = ()
+    format: Literal["ndjson", "json", "text"] = "ndjson"
+    paths: tuple[str, ...] = ()  # where a sender of this format may push it
     time: str | None = None  # the key of a line that holds its time: says why a line gave no event
 
 
@@ -36,6 +59,15 @@ class Adapter:
     id: str
     header: Header
     sql: str
+
+    @property
+    def events(self) -> str:
+        """What it makes of `lines`, every column of `events` there, and every time usable.
+
+        An adapter gives the time that the line claims, or NULL. What claims none, or one before
+        2000 or more than an hour after it came ($at), takes $at, says so, and keeps the claim.
+        """
+        return TIMED.format(adapter=self.sql)
 
 
 def names(folder: Path = FOLDER) -> list[str]:

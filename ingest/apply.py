@@ -16,7 +16,7 @@ import duckdb
 import msgspec
 import pyarrow as pa
 
-from ingest import calls, identity, quarantine
+from ingest import calls, identity, quarantine, tools
 from ingest.adapter import Adapter, lines
 from ingest.hosts import canonical_host
 from ingest.parse import Parsed
@@ -26,14 +26,6 @@ from ingest.store import Db, Store, fetch, one
 JOINED_GAP = timedelta(minutes=10)  # touched times closer than this are one stretch to judge
 SMALL = 500  # lines: below this, DuckDB is not asked to optimise the adapter's query
 BACKFILL = timedelta(hours=1)  # older than this at arrival: history, not live traffic
-# What every adapter would otherwise have to repeat is added here. What a tool does is asked once
-# per tool (`tools`): the log's own word goes first, then the policy's, then the tool's name.
-TOOLS = "CREATE TEMP TABLE IF NOT EXISTS tools (tool VARCHAR, declared VARCHAR, guessed VARCHAR)"
-OP = """
-    coalesce(CASE WHEN f.op_basis = 'declared' THEN f.op END, t.declared, f.op, t.guessed)"""
-BASIS = """
-    CASE WHEN f.op_basis = 'declared' THEN f.op_basis WHEN t.declared IS NOT NULL THEN 'policy'
-         WHEN coalesce(f.op, t.guessed) IS NOT NULL THEN 'inferred' END"""
 FRESH = """
     CREATE OR REPLACE TEMP TABLE fresh AS
     SELECT f.* REPLACE (
@@ -41,28 +33,13 @@ FRESH = """
         coalesce(f.params_digest, CASE WHEN f.params IS NOT NULL
                  THEN left(sha256(f.params::VARCHAR), 32) END) AS params_digest
     )
-    FROM (SELECT * FROM ({adapter})
-          UNION ALL BY NAME SELECT * FROM (SELECT * FROM events LIMIT 0)) f
+    FROM ({events}) f
     LEFT JOIN tools t USING (tool)
 """
 SILENT = """
     CREATE OR REPLACE TEMP TABLE silent AS
     SELECT ledger_seq FROM lines ANTI JOIN fresh USING (ledger_seq)
 """
-UNKNOWN = """
-    CREATE OR REPLACE TEMP TABLE unknown AS
-    SELECT DISTINCT tool FROM fresh ANTI JOIN tools USING (tool) WHERE tool IS NOT NULL
-"""
-NEW_TOOLS = """
-    INSERT INTO tools
-    SELECT u.tool, p.op, op_of(u.tool)
-    FROM unknown u
-    LEFT JOIN (
-        SELECT t ->> 'name' AS tool, any_value(t ->> 'op') AS op
-        FROM (SELECT unnest(arr(doc -> 'tools')) AS t FROM (SELECT policy_doc() AS doc))
-        GROUP BY 1) p ON p.tool = u.tool
-"""
-MANY_TOOLS = 10_000  # names an agent can invent: then all are forgotten, and asked for again
 COUNTS = """
     INSERT INTO minute_counts (minute, tenant, agent, events, denied, external, approvals)
     SELECT date_trunc('minute', ts), tenant, agent, count(*),
@@ -120,8 +97,9 @@ def apply(
     ]
     with _planned_for(db, len(docs)):
         _adapt(db, batch, docs, adapter)
-    _know_tools(db)
+    tools.know(db)
     _mark(db, batch, parsed)
+    _bind(db, batch.marker.agent)
     _canonical_hosts(db)
     quarantined = quarantine.keep(db, batch, parsed, adapter, poison)
     found = int(one(db, "SELECT count(*) FROM fresh"))
@@ -167,8 +145,12 @@ def _adapt(
     """What the adapter makes of the lines into `fresh`; those it makes nothing of into `silent`."""
     try:
         with lines(db, batch.marker.source, batch.at, docs):
-            db.execute(TOOLS)
-            db.execute(FRESH.format(adapter=adapter.sql, op=OP, basis=BASIS), {"at": batch.at})
+            db.execute(tools.TABLE)
+            db.execute("SET VARIABLE zone = $zone", {"zone": batch.marker.zone})
+            db.execute(
+                FRESH.format(events=adapter.events, op=tools.OP, basis=tools.BASIS),
+                {"at": batch.at},
+            )
             db.execute(SILENT)
     except duckdb.Error as error:
         raise AdapterError(str(error).splitlines()[0][:200]) from None
@@ -186,19 +168,6 @@ def _planned_for(db: Db, lines: int) -> Iterator[None]:
     finally:
         with suppress(duckdb.Error):  # in a transaction that failed: the next one sets it again
             db.execute("PRAGMA enable_optimizer")
-
-
-def _know_tools(db: Db) -> None:
-    """Ask once what tools do that have not been met before, and say it on their events."""
-    if not one(db, UNKNOWN):
-        return
-    db.execute(NEW_TOOLS)
-    db.execute(
-        f"UPDATE fresh AS f SET op = {OP}, op_basis = {BASIS} FROM tools t"
-        " WHERE t.tool = f.tool AND f.tool IN (SELECT tool FROM unknown)"
-    )
-    if one(db, "SELECT count(*) FROM tools") > MANY_TOOLS:
-        db.execute("DELETE FROM tools")
 
 
 def _mark(db: Db, batch: Batched, parsed: Sequence[Parsed]) -> None:
@@ -224,6 +193,22 @@ def _mark(db: Db, batch: Batched, parsed: Sequence[Parsed]) -> None:
                     "seq": batch.first + number,
                 },
             )
+
+
+def _bind(db: Db, agent: str | None) -> None:
+    """A sender that may speak for one agent speaks for that one; what it claimed stays beside."""
+    if agent is None:
+        return
+    db.execute(
+        """
+        UPDATE fresh SET agent = $agent,
+            signals = CASE WHEN agent <> $agent
+                THEN list_append(coalesce(signals, []), 'agent_mismatch') ELSE signals END,
+            attrs = CASE WHEN agent <> $agent THEN json_merge_patch(
+                coalesce(attrs, '{}'), json_object('agent_claimed', agent)) ELSE attrs END
+        """,
+        {"agent": agent},
+    )
 
 
 def _canonical_hosts(db: Db) -> None:

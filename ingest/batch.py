@@ -47,3 +47,5 @@ class Batch:
     key: str | None = None  # a batch with a key lands once; files have their offsets instead
     pos: str = ""  # for people: path:offset, or the sender
     offsets: tuple[Offset, ...] = ()
+    zone: str = "UTC"  # of the times in it that name no zone
+    agent: str | None = None  # the only agent its sender may speak for

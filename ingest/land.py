@@ -21,7 +21,7 @@ from ingest.apply import AdapterError, Landed, apply, note_reached, probe
 from ingest.batch import Batch, Oversized
 from ingest.config import ConfigError
 from ingest.ledger import Ledger
-from ingest.parse import Parsed, parse
+from ingest.parse import Parsed, parse, parse_text
 from ingest.redact import Redactor
 from ingest.segment import Batched, Entry, Marker
 from ingest.store import Db, Store
@@ -83,8 +83,9 @@ class Lander:
             if batch.key and (answer := self._answered(batch)):
                 return answer
             marker = Marker(
-                batch.source, batch.adapter, pos=batch.pos, key=batch.key, offsets=batch.offsets
-            )
+                batch.source, batch.adapter, pos=batch.pos, key=batch.key, offsets=batch.offsets,
+                zone=batch.zone, agent=batch.agent,
+            )  # fmt: skip
             return self._keep(ready.entries, ready.parsed, marker, now)
 
     def record(
@@ -117,7 +118,8 @@ class Lander:
                 )
             replayed = 0
             for batch in self._ledger.read(position):
-                self._commit(batch, [_parsed(entry) for entry in batch.entries])
+                text = self._is_text(batch.marker.adapter, batch.marker.source)
+                self._commit(batch, [_parsed(entry, text) for entry in batch.entries])
                 replayed += 1
             self._behind = False
             return replayed
@@ -170,6 +172,10 @@ class Lander:
                 self._adapters[name] = adapter.load(name, db, where)
         return self._adapters[name]
 
+    def _is_text(self, name: str, source: str) -> bool:
+        found = self._adapter(name, source)
+        return found is not None and found.header.format == "text"
+
     def _answered(self, batch: Batch) -> Landed | None:
         """What was answered to this very batch, when it was landed in the last day."""
         sql = "SELECT answer FROM batch_keys WHERE key = $key AND source = $source"
@@ -184,13 +190,14 @@ class Lander:
         redacted = iter(self._redactor.redact(plain))
         entries: list[Entry] = []
         parsed: list[Parsed] = []
+        plain_text = self._is_text(batch.adapter, batch.source)
         for line in batch.lines:
             if isinstance(line, Oversized):
                 head = self._redactor.redact([line.head])[0]
                 kept = Entry(Oversized(head.raw, line.length, line.sha256), head.paths)
             else:
                 kept = Entry(*next(redacted))
-            found = _parsed(kept)
+            found = _parsed(kept, plain_text)
             if found.doc is not None or found.reason is not None:
                 entries.append(kept)
                 parsed.append(found)
@@ -203,11 +210,11 @@ def reached(store: Store) -> int:
     return int(rows[0]["seq"]) if rows else 0
 
 
-def _parsed(entry: Entry) -> Parsed:
+def _parsed(entry: Entry, plain_text: bool) -> Parsed:
     if isinstance(entry.line, Oversized):
         text = f"a line of {entry.line.length} bytes; sha256 {entry.line.sha256}"
         return Parsed(None, (), text, "too_large")
-    return parse(entry.line)
+    return parse_text(entry.line) if plain_text else parse(entry.line)
 
 
 def _note(db: Db, batch: Batched, parsed: Sequence[Parsed]) -> Landed:

@@ -15,7 +15,8 @@ import msgspec
 from ingest.batch import Line, Oversized
 from ingest.split import BOM, Splitter, elements
 
-__all__ = ["Line", "Oversized", "Parsed", "Splitter", "elements", "parse"]  # what guards the door
+# What guards the door.
+__all__ = ["Line", "Oversized", "Parsed", "Splitter", "elements", "parse", "parse_text"]
 
 MARK_DUPLICATE, MARK_LOSSY, MARK_SURROGATE = "duplicate_key", "lossy_utf8", "lone_surrogate"
 MARK_NUL, MARK_NUMBER = "nul", "number_as_text"
@@ -60,6 +61,25 @@ def parse(raw: bytes, max_depth: int = 64) -> Parsed:
     if b"\\u0000" in text:
         return _slow(raw, max_depth)
     return Parsed(text.decode())
+
+
+def parse_text(raw: bytes, max_depth: int = 64) -> Parsed:
+    """Parse a line of a text log: an object as parse() does, any other text as {"text": line}."""
+    if raw.lstrip()[:1] == b"{" or not raw.strip():
+        found = parse(raw, max_depth)
+        if found.reason is None:
+            return found
+    return parse(_encode({"text": raw.decode(errors="replace")}))._replace(
+        marks=() if _is_utf8(raw) else (MARK_LOSSY,)
+    )
+
+
+def _is_utf8(raw: bytes) -> bool:
+    try:
+        raw.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
 
 
 def _same_strings(raw: bytes, text: bytes) -> bool:

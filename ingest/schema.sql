@@ -230,7 +230,10 @@ CREATE OR REPLACE MACRO ns_ts(n) AS try(make_timestamp(n // 1000) AT TIME ZONE '
 CREATE OR REPLACE MACRO ep_ts(x) AS try(to_timestamp(try_cast(x AS DOUBLE)));
 CREATE OR REPLACE MACRO iso_fix(x) AS regexp_replace(regexp_replace(replace(upper(x), ',', '.'),
   '^(\d{4})(\d\d)(\d\d)T(\d\d)(\d\d)(\d\d)', '\1-\2-\3T\4:\5:\6'), '([+-]\d\d:?\d\d)Z$', '\1');
-CREATE OR REPLACE MACRO iso_ts(x) AS CASE WHEN regexp_matches(iso_fix(x), '^\d{4}-\d\d-\d\d[T ]\d\d:\d\d') THEN try_cast(iso_fix(x) AS TIMESTAMPTZ) END;
+-- a time that names no zone is in the zone of its source, which landing sets
+CREATE OR REPLACE MACRO zoned(x) AS CASE WHEN regexp_matches(x, '(Z|[+-]\d\d(:?\d\d)?)$') AND length(x) > 10 THEN try_cast(x AS TIMESTAMPTZ)
+  ELSE try_cast(x AS TIMESTAMP) AT TIME ZONE coalesce(getvariable('zone'), 'UTC') END;
+CREATE OR REPLACE MACRO iso_ts(x) AS CASE WHEN regexp_matches(iso_fix(x), '^\d{4}-\d\d-\d\d[T ]\d\d:\d\d') THEN zoned(iso_fix(x)) END;
 CREATE OR REPLACE MACRO ms_between(t0, t1) AS try((epoch_us(t1) - epoch_us(t0)) / 1000.0);
 
 -- OTLP attribute list -> MAP(VARCHAR, VARCHAR); first key wins, keyless entries are skipped (map_from_entries raises on both)

@@ -38,6 +38,8 @@ class Marker(msgspec.Struct, frozen=True, omit_defaults=True):
     last: int = 0  # the position of the batch's last line
     count: int = 0
     offsets: tuple[Offset, ...] = ()
+    zone: str = "UTC"
+    agent: str | None = None
 
 
 @dataclass(frozen=True)

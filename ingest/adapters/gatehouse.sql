@@ -22,8 +22,6 @@ timed AS (
     SELECT
         *,
         iso_ts(d.timestamp) AS claimed,
-        claimed > received_at + INTERVAL 1 HOUR AS early,
-        early OR claimed IS NULL OR claimed < TIMESTAMPTZ '2000-01-01 00:00:00+00' AS undated,
         nz(d.approval_outcome) AS outcome,
         CASE WHEN isfinite(try_cast(d.latency_ms AS DOUBLE)) THEN try_cast(d.latency_ms AS DOUBLE) END AS took_ms,
         -- Not WHERE: DuckDB would push it down to the lines and read each of them twice.
@@ -36,8 +34,7 @@ SELECT
     source,
     ledger_seq,
     nz(d.event_id) AS native_id,
-    CASE WHEN undated THEN received_at ELSE claimed END AS ts,
-    CASE WHEN undated THEN 'receiver' ELSE 'source' END AS ts_quality,
+    claimed AS ts,
     nz(d.agent_id) AS agent,
     CASE WHEN outcome IN ('approved', 'denied')
         THEN nz(regexp_extract(d.reason, '^(?:approved|denied) by ([^:]+)', 1)) END AS approver,
@@ -61,13 +58,12 @@ SELECT
     END AS reason_code,
     CASE WHEN outcome IS NULL THEN took_ms END AS decision_ms,
     lst([
-        CASE WHEN d.disposition = 'allow_with_flag' THEN 'flagged' END,
-        CASE WHEN early THEN 'clock_skew' END
+        CASE WHEN d.disposition = 'allow_with_flag' THEN 'flagged' END
     ]) AS signals,
     nz(d.session_id) AS session,
     nz(d.approval_request_id) AS approval_id,
     compact(json_object(
         'tier', d.tier, 'policy_digest', d.policy_digest, 'disposition', d.disposition,
         'limit_contributions', compact(d.limit_contributions),
-        'ts_claimed', CASE WHEN undated THEN d.timestamp END)) AS attrs
+        'ts_claimed', CASE WHEN claimed IS NULL THEN d.timestamp END)) AS attrs
 FROM timed

@@ -5,7 +5,7 @@
 
 -- The format is described in docs/native.md and in ingest/native.schema.json.
 -- No row: `kind` is not one of those below ("schema"), or `ts` is no time between 2000 and 2100 ("time").
--- A time without a zone is UTC.
+-- A time without a zone is in the zone of the source, else UTC.
 -- Each line is read once, into a struct: one ->> a field would read it fifty times.
 
 WITH lines_read AS (
@@ -44,7 +44,7 @@ worded AS (
             WHEN d.ts IS NULL THEN NULL
             WHEN regexp_matches(d.ts, '^\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:?\d\d)?$')
                 AND substr(d.ts, 18, 2) < '60'
-                THEN try_cast(d.ts AS TIMESTAMPTZ)
+                THEN zoned(d.ts)
             -- a number: the year tells its unit (seconds, ms, us, ns do not overlap from 2000 to 2100)
             WHEN regexp_matches(d.ts, '^\d+(\.\d*)?([eE]\+?\d+)?$') THEN try(
                 CASE
@@ -92,7 +92,6 @@ worded AS (
 kinded AS (
     SELECT
         *,
-        claimed > received_at + INTERVAL 1 HOUR AS early,
         CASE d.kind
             WHEN 'tool_call' THEN CASE
                 WHEN verdict IN ('deny', 'require_approval') THEN 'tool_decided'
@@ -159,9 +158,8 @@ SELECT
     source,
     ledger_seq,
     own_id AS native_id,
-    CASE WHEN early THEN received_at ELSE claimed END AS ts,
+    claimed AS ts,
     CASE
-        WHEN early THEN 'receiver'
         WHEN d.ts_quality IN ('observed', 'receiver', 'relative') THEN d.ts_quality
         ELSE 'source'
     END AS ts_quality,
@@ -209,10 +207,7 @@ SELECT
         WHEN verdict = 'deny' THEN 'rejected'
     END AS reason_code,
     CASE WHEN isfinite(try_cast(d.decision_ms AS DOUBLE)) THEN try_cast(d.decision_ms AS DOUBLE) END AS decision_ms,
-    CASE
-        WHEN early THEN list_concat(strs(d.signals), ['clock_skew'])
-        WHEN d.signals IS NOT NULL THEN lst(strs(d.signals))
-    END AS signals,
+    CASE WHEN d.signals IS NOT NULL THEN lst(strs(d.signals)) END AS signals,
     nz(d.context) AS context,
     nz(d.reasoning) AS reasoning,
     nz(d.trace_id) AS trace_id,
@@ -244,13 +239,12 @@ SELECT
     CASE WHEN d.redacted IS NOT NULL THEN lst(strs(d.redacted)) END AS redacted,
     try_cast(d.truncated AS BOOLEAN) AS truncated,
     CASE
-        WHEN coalesce(extra, d.attrs) IS NULL AND NOT early
+        WHEN coalesce(extra, d.attrs) IS NULL
             AND coalesce(status_native, risk_native, op_native, stance_native) IS NULL THEN NULL
         ELSE nullif(json_merge_patch(
             coalesce(extra, '{}'),
             CASE json_type(d.attrs) WHEN 'OBJECT' THEN d.attrs ELSE json_object('attrs', d.attrs) END,
             json_object('status_native', status_native, 'risk_native', risk_native,
-                'op_native', op_native, 'stance_native', stance_native,
-                'ts_claimed', CASE WHEN early THEN d.ts END))::VARCHAR, '{}')::JSON
+                'op_native', op_native, 'stance_native', stance_native))::VARCHAR, '{}')::JSON
     END AS attrs
 FROM kept
