@@ -12,6 +12,7 @@ import os
 import re
 import secrets
 from collections.abc import Sequence
+from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -27,9 +28,10 @@ MAX_NESTING = 6  # JSON in strings in JSON; below that it is text
 MIN_TEXT, MIN_KEY = 6, 16  # pwd=ab; the shortest token by its shape
 TEXT = "(text)"  # the path of a secret in a line that is no JSON
 
-_TOKEN = re.compile(
-    rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"|[{}\[\],:]|[^\s"{}\[\],:]+', re.DOTALL
-)  # of a line that is known to be JSON
+# Of a line that is known to be JSON: a string that is a value (1), one that is a key (1 and 2).
+_TOKEN = re.compile(rb'("[^"\\]*+(?:\\.[^"\\]*+)*+")(\s*+:)?|[{}\[\],]|[^\s"{}\[\],:]+', re.DOTALL)
+_ITS_NAME = {"name", "key", "header", "field"}  # {"name": "X-Api-Key", "value": "..."}
+_ITS_VALUE = {"value", "val", "stringvalue", "string_value"}
 
 
 class Redacted(NamedTuple):
@@ -71,7 +73,10 @@ class Redactor:
 
 
 class _Walk:
-    """One line's JSON, token by token: knows under which key each value stands."""
+    """One line's JSON, token by token: knows under which key each value stands.
+
+    Only a text in which a hint of a secret begins is looked into; see shapes.spots.
+    """
 
     def __init__(self, mask: shapes.Mask, paths: dict[str, None], nesting: int) -> None:
         self.mask, self.paths, self.nesting = mask, paths, nesting
@@ -79,47 +84,59 @@ class _Walk:
     def json(self, raw: bytes, top: str) -> bytes:
         """The text with secrets replaced in place. `raw` must be JSON; `top` is its own path."""
         out, end = list[bytes](), 0
-        # One frame per open bracket: the path up to it, the key or index now, secret or not.
-        frames: list[_Frame] = [_Frame(top, None, False)]
-        tokens = list(_TOKEN.finditer(raw))
-        for number, found in enumerate(tokens):
-            token, frame = found[0], frames[-1]
-            if token in b"{[":
-                index = 0 if token == b"[" else None
-                frames.append(_Frame(frame.path(), index, frame.secret()))
+        frame = _Frame(None, top, None, False)
+        spots, spot = [*shapes.spots(raw), len(raw)], 0
+        for found in _TOKEN.finditer(raw):
+            token, kind, start = found[0], found.lastindex, found.start()
+            while spots[spot] < start:
+                spot += 1
+            hinted = spots[spot] < found.end()
+            new = None
+            if kind == 2:
+                new = self._key(found[1], frame, hinted)
+            elif kind == 1:
+                new = self._text(token, frame, hinted)
+            elif token in b"{[":
+                frame = frame.inner(token == b"[")
             elif token in b"}]":
-                frames.pop()
+                frame = frame.outer or frame
             elif token == b",":
                 frame.next()
-            elif token != b":":
-                is_key = tokens[number + 1 : number + 2] and tokens[number + 1][0] == b":"
-                new = self._key(token, frame) if is_key else self._value(token, frame)
-                if new is not None:
-                    out += [raw[end : found.start()], new]
-                    end = found.end()
+            else:
+                new = self._bare(token, frame)
+            if new is not None:
+                out += [raw[end:start], new]
+                end = start + len(found[1] or token)
         return b"".join([*out, raw[end:]]) if out else raw
 
-    def _key(self, token: bytes, frame: "_Frame") -> bytes | None:
-        key = _text(token)
-        new = shapes.inside(key, "", self.mask) if len(key) >= MIN_KEY else key
-        frame.key, frame.name = new[:64], shapes.words(new[-128:])
+    def _key(self, token: bytes, frame: "_Frame", hinted: bool) -> bytes | None:
+        key = _text(token) if hinted and len(token) > MIN_KEY else ""
+        new = shapes.inside(key, "", self.mask) if key else key
         if new == key:
+            frame.key, frame.name, frame.hides = _read_key_text(token)
             return None
+        frame.key, frame.name, frame.hides = new[:64], shapes.words(new[-128:]), False
         self._found(frame.above, new)
         return _quote(new)
 
-    def _value(self, token: bytes, frame: "_Frame") -> bytes | None:
-        if token[:1] == b'"':
-            text = _text(token)
-            new = self._string(text, frame)
-            return None if new == text else _quote(new)
-        digits = token.decode(errors="replace")
-        if digits[0] not in "-0123456789" or not self._number(digits, frame):
+    def _text(self, token: bytes, frame: "_Frame", hinted: bool) -> bytes | None:
+        secret = frame.secret()
+        if frame.name.lower() in _ITS_NAME:
+            frame.pair = shapes.is_secret(shapes.words(_text(token)[-128:]))
+        if not (hinted or secret):
             return None
-        return _quote(self._found(frame.path(), self.mask(digits)))
+        text = _text(token)
+        new = self._string(text, frame, secret)
+        return None if new == text else _quote(new)
 
-    def _string(self, text: str, frame: "_Frame") -> str:
-        if frame.secret():
+    def _bare(self, token: bytes, frame: "_Frame") -> bytes | None:
+        """A number; true, false and null are no secrets."""
+        if token[0] not in b"-0123456789" or not self._number(token.decode(), frame):
+            return None
+        return _quote(self._found(frame.path(), self.mask(token.decode())))
+
+    def _string(self, text: str, frame: "_Frame", secret: bool) -> str:
+        if secret:
             new = shapes.whole(text, self.mask)
         elif text.lstrip()[:1] in ("{", "[") and self.nesting < MAX_NESTING and _is_json(text):
             walk = _Walk(self.mask, self.paths, self.nesting + 1)
@@ -144,9 +161,18 @@ class _Walk:
 class _Frame:
     """Where in the line: inside which object or array, at which key or index."""
 
-    def __init__(self, above: str, index: int | None, inherited: bool) -> None:
-        self.above, self.index, self.inherited = above, index, inherited
+    __slots__ = ("above", "hides", "index", "inherited", "key", "name", "outer", "pair")
+
+    def __init__(
+        self, outer: "_Frame | None", above: str, index: int | None, inherited: bool
+    ) -> None:
+        self.outer, self.above, self.index, self.inherited = outer, above, index, inherited
         self.key, self.name = "", ""  # the key as it stands, and as words
+        self.hides = False  # the key names a secret
+        self.pair = False  # an object of name and value, whose name does
+
+    def inner(self, array: bool) -> "_Frame":
+        return _Frame(self, self.path(), 0 if array else None, self.secret())
 
     def next(self) -> None:
         if self.index is not None:
@@ -158,7 +184,15 @@ class _Frame:
         return joined[: 4 * MAX_PATH]
 
     def secret(self) -> bool:
-        return self.inherited or (self.name != "" and shapes.is_secret(self.name))
+        return self.inherited or self.hides or (self.pair and self.name.lower() in _ITS_VALUE)
+
+
+@lru_cache(maxsize=4096)
+def _read_key_text(token: bytes) -> tuple[str, str, bool]:
+    """A key as it stands in the line: its text, its words, and whether they name a secret."""
+    text = _text(token)
+    name = shapes.words(text[-128:])
+    return text[:64], name, name != "" and shapes.is_secret(name)
 
 
 def _texts(lines: Sequence[bytes]) -> pl.Series:

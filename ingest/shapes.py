@@ -11,7 +11,7 @@ Mask = Callable[[str], str]  # a secret -> what stands in its place
 
 _WORDS = (
     r"[a-z]{0,20}pass(?:word|wd|phrase)s?|pwd|[a-z]{0,20}secrets?|api[-_ ]?keys?"
-    r"|(?:secret[-_ ]?)?access[-_ ]?keys?|private[-_ ]?keys?|secret[-_ ]?keys?"
+    r"|(?:secret[-_ ]?)?access[-_ ]?keys?|(?:private|secret|account)[-_ ]?keys?"
     r"|authorization|cookies?|credentials?"
     r"|(?:auth|access|refresh|session|id|api|bearer|bot|csrf|xsrf)?token"
 )
@@ -46,7 +46,37 @@ _SHAPES: list[tuple[tuple[str, ...], re.Pattern[str]]] = [
         ("ghp_ gho_ ghu_ ghs_ ghr_", r"\b(gh[pousr]_[A-Za-z0-9]{16,})", 0),
         ("github_pat_ glpat-", r"\b(github_pat_[A-Za-z0-9_]{20,}|glpat-[\w-]{16,})", 0),
         ("xox xapp-", r"\b(xox[a-z]-[A-Za-z0-9-]{8,}|xapp-[A-Za-z0-9-]{8,})", 0),  # Slack
+        # Addresses of chat robots, which are their own password
         ("hooks.slack", r"hooks\.slack\.com/(?:services|workflows)/([\w/-]{8,})", 0),
+        ("/webhooks/", r"discord(?:app)?\.com/api/(?:v\d+/)?webhooks/\d+/([\w-]{20,})", re.I),
+        ("/hook/", r"open-apis/bot/v2/hook/([\w-]{8,})", 0),
+        ("send?key=", r"webhook/send\?key=([\w-]{8,})", 0),
+        (":aa", r"(?<!\d)(\d{8,10}:AA[\w-]{33})(?![\w-])", 0),  # Telegram
+        ("ya29. gocspx-", r"\b(ya29\.[\w-]{20,}|GOCSPX-[\w-]{20,})", 0),  # Google OAuth
+        (
+            "ltai akid",
+            r"\b(LTAI[0-9A-Za-z]{12,26}|AKID[0-9A-Za-z]{28,34})\b",
+            0,
+        ),  # Alibaba, Tencent
+        ("sg.", r"\b(SG\.[\w-]{16,32}\.[\w-]{16,64})", 0),  # SendGrid
+        ("sk", r"\b(SK[0-9a-f]{32})\b", 0),  # Twilio
+        ("dapi", r"\b(dapi[0-9a-f]{32})", 0),  # Databricks
+        ("hvs. hvb.", r"\b(hv[sb]\.[\w-]{20,})", 0),  # Vault
+        # DigitalOcean, Shopify, Docker, Grafana, Supabase
+        (
+            "_v1_ shp dckr_ gl sbp_",
+            r"\b(do[opr]_v1_[0-9a-f]{32,}|shp(?:at|ss|ca|pa)_[0-9a-fA-F]{32}|dckr_[op]at_[\w-]{20,}"
+            r"|gl(?:sa|c)_[\w=+/]{30,}|sbp_[0-9a-f]{40})",
+            0,
+        ),
+        # PyPI, Atlassian, Linear, Notion, Postman, New Relic, age
+        (
+            "pypi-a atatt3 lin_api_ ntn_ pmak- nrak- age-secret",
+            r"\b(pypi-AgEI[\w-]{50,}|ATATT3[\w=-]{50,}|lin_api_[A-Za-z0-9]{32,}|ntn_[A-Za-z0-9]{40,}"
+            r"|PMAK-[0-9a-f-]{50,}|NRAK-[A-Z0-9]{27}|AGE-SECRET-KEY-1[A-Z0-9]{50,})",
+            0,
+        ),
+        ("putty-user-key", r"(PuTTY-User-Key-File-\d:(?s:.*))", 0),
         # OpenAI, Anthropic, Stripe
         ("sk- sk_ rk- rk_", r"(?<![\w-])((?:sk|rk)[-_][A-Za-z0-9][A-Za-z0-9_-]{15,})", 0),
         ("hf_ npm_", r"\b(hf_[A-Za-z0-9]{20,}|npm_[A-Za-z0-9]{30,})", 0),
@@ -58,7 +88,7 @@ _SHAPES: list[tuple[tuple[str, ...], re.Pattern[str]]] = [
         ("sig", r"[?&;](?:X-Amz-Signature|signature|sig)=([^&\s\"'#]{8,})", re.I),
         ("cookie", r"\bcookie\s*[:=]\s*([^\s=;\"'\\]+=[^\r\n\"'\\]+)", re.I),
         (
-            "-",
+            "pass token secret api",
             r"(?<![\w-])--?[\w-]{0,30}(?:password|passwd|token|secret|api-?key)[ \t]+"
             r"([^\s\"'-][^\s\"']*)",
             re.I,
@@ -77,6 +107,11 @@ _SHAPES: list[tuple[tuple[str, ...], re.Pattern[str]]] = [
         ),
     )
 ]
+# The first bytes of whatever a shape can match, for the look at a whole line.
+_HINTS = sorted({hint.encode() for hints, _ in _SHAPES for hint in hints})
+_HINTS = [hint for hint in _HINTS if not any(hint != other and other in hint for other in _HINTS)]
+# An escape may hide a hint.
+_MORE = re.compile(rb"[2-6][0-9]{3}[ -]?[0-9]{4}|3[47][0-9]{2} [0-9]{6}|\\[u/]")
 _DIGITS = re.compile(r"\d{4}[ -]?\d{4}|\d{4} \d{6}", re.ASCII)
 _CARD = re.compile(
     r"(?<![\w.-])((?:4\d{12}|4\d{15}|4\d{18}|5[1-5]\d{14}|2[2-7]\d{14}|3[47]\d{13}|3[0689]\d{12}"
@@ -88,11 +123,15 @@ _CARD = re.compile(
 # Whether a line may hold any of the above, in the syntax of Rust's regex: one pass, no look-around.
 # An escaped printable ASCII character, which no usual writer produces, could hide a name.
 SUSPECT = (
-    r"(?i)passw|passphrase|pwd|secret|api[-_ ]?key|access[-_ ]?key|private[-_ ]?key|authorization"
+    r"(?i)passw|passphrase|pwd|secret|(?:api|access|account|private)[-_ ]?key|authorization"
     r"""|cookie|credential|token(?:[^a-z0-9_]|$)|--[a-z-]*token|bearer\s|basic\s+[a-z0-9+/]{8}"""
     r"|(?:akia|asia|abia|acca)[0-9a-z]{16}|aiza[0-9a-z_-]{30}|gh[pousr]_|github_pat|glpat-|xox[a-z]-"
     r"|xapp-|hooks\.slack|(?:^|[^a-z0-9])[sr]k[-_]|hf_[a-z0-9]{20}|npm_[a-z0-9]{30}"
     r"""|eyj[a-z0-9_-]{6,}\.|:\\*/\\*/[^\s/?#@"']*:[^\s/?#"']*@|[?&;](?:x-amz-)?sig"""
+    r"|discord(?:app)?\.com/api/|/bot/v2/hook/|send\?key=|[0-9]{8}:aa[a-z0-9_-]{33}|ya29\.|gocspx-"
+    r"|ltai[0-9a-z]{12}|akid[0-9a-z]{28}|sg\.[a-z0-9_-]{16}|sk[0-9a-f]{32}|dapi[0-9a-f]{32}|hv[sb]\."
+    r"|do[opr]_v1_|shp[a-z]{2}_[0-9a-f]{32}|dckr_[op]at|gl(?:sa|c)_[a-z0-9]|sbp_[0-9a-f]{40}|pypi-agei"
+    r"|atatt3|lin_api_|ntn_[a-z0-9]{40}|pmak-|nrak-|age-secret-key|putty-user-key"
     r"|\\u00(?:2[0-57-9a-f]|3[0-9abdf]|[4-7])"
     r"|(?:^|[^a-z0-9.-])(?:[2-6][0-9]{12,18}|[2-6][0-9]{3}[ -][0-9]{4}[ -][0-9]{4}[ -][0-9]{4}"
     r"|3[47][0-9]{2}[ -][0-9]{6}[ -][0-9]{5})(?:[^0-9]|$)"
@@ -124,6 +163,18 @@ def is_nothing(text: str) -> bool:
     """Whether what stands under a secret's key is no secret: empty, a placeholder, a marker."""
     bare = text.strip()
     return len(bare) < 100 and bool(_NOTHING.fullmatch(bare) or MARKER.fullmatch(bare))
+
+
+def spots(raw: bytes) -> list[int]:
+    """Where in a line, as it stands, something begins that a secret could be part of; sorted."""
+    lower = raw.lower()
+    found = [match.start() for match in _MORE.finditer(raw)]
+    for hint in _HINTS:
+        at = lower.find(hint)
+        while at >= 0:
+            found.append(at)
+            at = lower.find(hint, at + 1)
+    return sorted(found)
 
 
 def whole(text: str, mask: Mask) -> str:

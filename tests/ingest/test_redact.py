@@ -105,6 +105,20 @@ def test_a_key_that_only_sounds_like_one_hides_nothing(key: str) -> None:
 @pytest.mark.parametrize(
     ("text", "secret"),
     [
+        ("at ya29.a0AfB_byCexampleexample0123 ok", "ya29.a0AfB_byCexampleexample0123"),
+        ("GOCSPX-exampleexampleexample0123", "GOCSPX-exampleexampleexample0123"),
+        ("id LTAI5tExample0123456789 used", "LTAI5tExample0123456789"),
+        ("SG.exampleexample0123.exampleexample0123", "SG.exampleexample0123.exampleexample0123"),
+        ("from SK" + "0a" * 16 + " on", "SK" + "0a" * 16),
+        ("dapi" + "0a" * 16, "dapi" + "0a" * 16),
+        ("vault hvs.CAESIexampleexample0123", "hvs.CAESIexampleexample0123"),
+        ("dop_v1_" + "0a" * 32, "dop_v1_" + "0a" * 32),
+        ("bot 123456789:AA" + "Ex_-a" * 6 + "abc ok", "123456789:AA" + "Ex_-a" * 6 + "abc"),
+        ("https://discord.com/api/webhooks/123/Example_Example-012345", "Example_Example-012345"),
+        ("https://open.feishu.cn/open-apis/bot/v2/hook/0123abcd-01", "0123abcd-01"),
+        ("https://qyapi.weixin.qq.com/cgi-bin/webhook/send?key=0123abcd-01", "0123abcd-01"),
+        ("AccountName=x;AccountKey=Zm9vYmFyZm9vYmFy==;E=1", "Zm9vYmFyZm9vYmFy=="),
+        ("Endpoint=sb://x/;SharedAccessKey=Zm9vYmFyYmF6;", "Zm9vYmFyYmF6"),
         ("use AKIAIOSFODNN7EXAMPLE now", "AKIAIOSFODNN7EXAMPLE"),
         ("eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOjF9.c2ln end", "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOjF9.c2ln"),
         ("curl -H 'Authorization: Bearer abcdef0123456789'", "abcdef0123456789"),
@@ -203,6 +217,23 @@ def test_all_values_under_a_secret_are_replaced() -> None:
 
     assert found["credentials"] == {"user": mark("u"), "n": [mark("1"), mark("x")], "on": True}
     assert found["cookies"] == [mark("a=b")]
+
+
+def test_a_value_whose_name_stands_beside_it_is_replaced() -> None:
+    pairs = [
+        {"name": "X-Api-Key", "value": "plain"},
+        {"key": "http.request.header.authorization", "value": {"stringValue": "plain"}},
+        {"name": "x", "value": "kept", "inner": {"name": "password", "value": "plain"}},
+        {"name": "password", "required": "kept"},
+    ]
+
+    found = one({"headers": pairs})
+
+    assert b"plain" not in found.raw
+    assert found.raw.count(b"kept") == 2
+    assert found.paths == (
+        "headers.0.value", "headers.1.value.stringValue", "headers.2.inner.value",
+    )  # fmt: skip
 
 
 def test_an_escaped_name_hides_nothing() -> None:
