@@ -1,13 +1,9 @@
-"""HTTP: lines in, questions answered, people's actions taken.
+"""HTTP: questions answered, people's actions taken; lines in are gatewatch/intake.py.
 
-A batch is answered only when it is durable. Roles by token: writer (push), viewer (read), operator
-(act). Without tokens everything is allowed, and then only from this machine.
-Reads: requests. Writes: through ingest/land.py and detectors/triage.py. Next: gatewatch/service.py.
+Roles by token: writer (push), viewer (read), operator (act); see gatewatch/access.py.
+Reads: requests. Writes: through detectors/triage.py. Next: gatewatch/service.py.
 """
 
-import hashlib
-import hmac
-import re
 import threading
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
@@ -25,17 +21,14 @@ from starlette.routing import Route
 
 from detectors import explain, metrics, triage
 from gatewatch import asking
-from gatewatch.body import read_body, read_object
+from gatewatch.access import allowed
+from gatewatch.body import read_object
+from gatewatch.intake import Disk, Intake
 from gatewatch.parts import Parts, utc_now
-from ingest.batch import Batch
-from ingest.config import ConfigError, nearest
+from ingest.config import ConfigError
 from ingest.land import BehindError
 from ingest.ledger import LedgerError
-from ingest.parse import elements
 
-LOCAL = {"127.0.0.1", "localhost", "[::1]"}
-RANK = {"viewer": 1, "operator": 2}
-WAITING = 64  # batches that may wait for the writer; then senders are asked to come back
 SQL_SECONDS, SQL_ROWS = 20.0, 200_000
 ARROW = "application/vnd.apache.arrow.stream"
 
@@ -47,15 +40,15 @@ class Api:
     """
 
     def __init__(
-        self, parts: Parts, health: Callable[[], Mapping[str, str]], landed: Callable[[], None]
-    ) -> None:
-        self._parts, self._health, self._landed = parts, health, landed
-        self._waiting = 0
+        self, parts: Parts, health: Callable[[], Mapping[str, str]], landed: Callable[[], None],
+        disk: Disk | None = None,
+    ) -> None:  # fmt: skip
+        self._parts, self._health = parts, health
+        self._intake = Intake(parts, landed, disk)
 
     def app(self) -> Starlette:
         routes = [
-            Route("/v1/events", self.events, methods=["POST"]),
-            Route("/v1/ingest/{source}", self.ingest, methods=["POST"]),
+            *self._intake.routes(),
             Route("/v1/sql", self.sql, methods=["POST"]),
             Route("/v1/alerts/{alert}/ack", self.ack, methods=["POST"]),
             Route("/v1/alerts/{alert}/verdict", self.verdict, methods=["POST"]),
@@ -76,44 +69,9 @@ class Api:
         }
         return Starlette(routes=routes, exception_handlers=handlers)  # type: ignore[arg-type]
 
-    async def events(self, request: Request) -> Response:
-        """Native lines. The source is the token's own, else `http`."""
-        token = self._allowed(request, "writer")
-        source = token.source if token and token.source else "http"
-        known = self._parts.settings.sources.get(source)
-        return await self._land(request, source, known.adapter if known else "native")
-
-    async def ingest(self, request: Request) -> Response:
-        """Lines of any configured source, by its adapter."""
-        token = self._allowed(request, "writer")
-        source, known = request.path_params["source"], self._parts.settings.sources
-        if token and token.source not in (None, source):
-            raise HTTPException(403, f"this token writes to {token.source!r} only.")
-        if source not in known:
-            raise HTTPException(404, f"no source {source!r}.{nearest(source, known)}")
-        return await self._land(request, source, known[source].adapter)
-
-    async def _land(self, request: Request, source: str, adapter: str) -> Response:
-        if self._waiting >= WAITING:
-            raise HTTPException(429, "the writer is behind.", {"Retry-After": "1"})
-        limits = self._parts.settings.limits
-        self._waiting += 1
-        try:
-            body = await read_body(request, limits.body_bytes)
-            lines = await run_in_threadpool(elements, body, limits.line_bytes)
-            # a key that is used again for other lines must not lose them
-            key = request.headers.get("idempotency-key", "sha256")
-            key += ":" + hashlib.sha256(body).hexdigest()
-            batch = Batch(source, adapter, tuple(lines), key, f"http:{_peer(request)}")
-            landed = await run_in_threadpool(self._parts.lander.land, batch, utc_now())
-        finally:
-            self._waiting -= 1
-        self._landed()
-        return JSONResponse(msgspec.to_builtins(landed))
-
     async def sql(self, request: Request) -> Response:
         """One SELECT over our own tables, as an Arrow stream."""
-        self._allowed(request, "viewer")
+        self._role(request, "viewer")
         asked = await read_object(request)
         sql, params = asked.get("sql"), asked.get("params") or {}
         if not isinstance(sql, str) or not isinstance(params, dict):
@@ -189,7 +147,7 @@ class Api:
         return JSONResponse({"kept": True})
 
     async def explain(self, request: Request) -> Response:
-        self._allowed(request, "viewer")
+        self._role(request, "viewer")
         parts = self._parts
         told = await run_in_threadpool(
             explain.explain, parts.store, request.path_params["alert"], parts.detectors
@@ -200,12 +158,17 @@ class Api:
         return PlainTextResponse("ok\n")
 
     async def readyz(self, request: Request) -> Response:
-        """Red while lines cannot be kept, or a worker has stopped."""
+        """Red while lines cannot be kept, or a worker has stopped. Why, only viewers are told."""
         found = dict(self._health())
-        bad = {name: state for name, state in found.items() if state != "ok"}
-        return JSONResponse(found, status_code=503 if bad else 200)
+        status = 503 if any(state != "ok" for state in found.values()) else 200
+        try:
+            self._role(request, "viewer")
+        except HTTPException:
+            return JSONResponse({"ready": status == 200}, status_code=status)
+        return JSONResponse(found, status_code=status)
 
     async def metrics(self, request: Request) -> Response:
+        self._role(request, "viewer")
         page = await run_in_threadpool(
             metrics.page, self._parts.store, self._parts.detectors, self._parts.routes,
             self._parts.lander.head,
@@ -213,7 +176,7 @@ class Api:
         return Response(page, media_type=metrics.CONTENT_TYPE)
 
     async def _operator(self, request: Request, needed: tuple[str, ...]) -> dict[str, Any]:
-        self._allowed(request, "operator")
+        self._role(request, "operator")
         asked = await read_object(request)
         for name in needed:
             if not isinstance(asked.get(name), str) or not asked[name].strip():
@@ -223,25 +186,8 @@ class Api:
                 raise HTTPException(400, f"{name!r} is no text.")
         return asked
 
-    def _allowed(self, request: Request, role: str) -> Any:
-        """The token that lets this request in. Refuses with 401 or 403."""
-        tokens = self._parts.settings.tokens
-        if not tokens:  # then a browser page of another origin must not get in either
-            host = re.sub(r":\d*$", "", request.headers.get("host", "").lower())
-            if host not in LOCAL or "origin" in request.headers:
-                raise HTTPException(403, "without tokens only programs on this machine may ask.")
-            return None
-        given = request.headers.get("authorization", "").removeprefix("Bearer ").encode()
-        for token in tokens:
-            if hmac.compare_digest(token.token.reveal.encode(), given):
-                if token.role == role or RANK.get(token.role, 0) >= RANK.get(role, 9):
-                    return token
-                raise HTTPException(403, f"the token {token.name!r} is a {token.role}'s.")
-        raise HTTPException(401, "no such token.", {"WWW-Authenticate": "Bearer"})
-
-
-def _peer(request: Request) -> str:
-    return request.client.host if request.client else "unknown"
+    def _role(self, request: Request, role: str) -> None:
+        allowed(request, self._parts.settings.tokens, role)
 
 
 async def _refused(request: Request, error: HTTPException) -> Response:

@@ -22,7 +22,8 @@ from apscheduler.schedulers.background import BackgroundScheduler
 
 from dashboards import launch
 from detectors.worker import Worker
-from gatewatch.api import LOCAL, Api
+from gatewatch.access import LOCAL
+from gatewatch.api import Api
 from gatewatch.parts import Parts, utc_now
 from ingest.apply import Landed
 from ingest.batch import Batch, Offset
@@ -50,7 +51,8 @@ class Service:
         self._child: subprocess.Popen[bytes] | None = None
         self._tails = [
             Tail(name, each.adapter, _absolute(parts, each.paths), parts.settings.limits.line_bytes,
-                 parts.settings.limits.batch_bytes)
+                 parts.settings.limits.batch_bytes,
+                 parts.lander.check(each.adapter, name).envelope)
             for name, each in parts.settings.sources.items() if each.paths
         ]  # fmt: skip
         self._scheduler = BackgroundScheduler(
