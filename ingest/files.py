@@ -16,7 +16,7 @@ from typing import BinaryIO, Protocol, cast
 import zstandard
 
 from ingest.batch import Batch, Line
-from ingest.split import HEAD, Splitter, elements
+from ingest.split import BOM, HEAD, Splitter, elements
 
 CHUNK = 1 << 20
 BITE = 1 << 10  # zstd: one byte of input can make 32 KiB of text
@@ -151,13 +151,15 @@ def read_file(
     max_line: int,
     batch_bytes: int,
     stream: BinaryIO | None = None,
+    envelope: str | None = None,
 ) -> Iterator[Batch]:
     """All lines of one file (`-`: of standard input, or of `stream`), the last one without a
-    line end too. A JSON array or objects over several lines give one line per object.
+    line end too. A JSON array or objects over several lines give one line per object, an
+    `envelope` (see ingest/adapter.py) one per element.
     Raises ReadError for a damaged file, after all lines that could be read; OSError."""
     if stream is None and str(path) != "-":
         with path.open("rb") as file:
-            yield from read_file(path, source, adapter, max_line, batch_bytes, file)
+            yield from read_file(path, source, adapter, max_line, batch_bytes, file, envelope)
         return
     text = unpacked(stream or sys.stdin.buffer)
     pieces = chunks(text, min(CHUNK, batch_bytes))
@@ -166,21 +168,31 @@ def read_file(
         start += chunk
         if b"\n" in start.lstrip() or len(start) > max_line:
             break
-    if start.lstrip()[:1] == b"[" or start.lstrip().partition(b"\n")[0].strip() == b"{":
+    if _spread(start, envelope):
         whole = _whole(start, pieces)
-        lines = elements(whole, max_line)
+        lines = elements(whole, max_line, envelope)
         for number, group in enumerate(_groups(lines, batch_bytes)):
             yield Batch(source, adapter, group, pos=f"{path}:{number}")
         return
-    for at, group in _by_line(itertools.chain([start], pieces), max_line, batch_bytes):
-        yield Batch(source, adapter, group, pos=f"{path}:{at}")
+    splitter = Splitter(max_line, envelope)
+    for at, group in _by_line(itertools.chain([start], pieces), splitter, batch_bytes):
+        for part in _groups(group, batch_bytes):  # an opened envelope may be more than a batch
+            yield Batch(source, adapter, part, pos=f"{path}:{at}")
+
+
+def _spread(start: bytes, envelope: str | None) -> bool:
+    """Whether a text that begins so holds values over several lines."""
+    first, end, _ = start.removeprefix(BOM).lstrip().partition(b"\n")
+    first = first.rstrip()
+    if envelope is not None and end and first[:1] == b"{" and first[-1:] in b"{[":
+        return True
+    return first[:1] == b"[" or first == b"{"
 
 
 def _by_line(
-    pieces: Iterable[bytes], max_line: int, batch_bytes: int
+    pieces: Iterable[bytes], splitter: Splitter, batch_bytes: int
 ) -> Iterator[tuple[int, list[Line]]]:
     """Where each group begins, and its lines; of a damaged file, what could be read of it."""
-    splitter = Splitter(max_line)
     at, group = 0, list[Line]()
     try:
         for chunk in pieces:
@@ -192,8 +204,7 @@ def _by_line(
         if group:
             yield at, group
         raise
-    if (last := splitter.finish()) is not None:
-        group.append(last)
+    group += splitter.finish()
     if group:
         yield at, group
 

@@ -5,30 +5,32 @@ Reads: bytes. Writes: nothing. Next: ingest/parse.py.
 """
 
 import hashlib
-import re
-from collections.abc import Iterator
 from typing import Any
 
 import msgspec
 
 from ingest.batch import Line, Oversized
+from ingest.envelope import MOST, WITHIN, begins, opened, tokens
 
 BOM = b"\xef\xbb\xbf"
 HEAD = 1024  # bytes kept of a line that is too long
-_TOKEN = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"|[{}\[\],"]', re.DOTALL)
 
 
 class Splitter:
-    """Cuts a stream of chunks into lines. Strips one CR before the LF, and a BOM at the start."""
+    """Cuts a stream of chunks into lines. Strips one CR before the LF, and a BOM at the start.
 
-    def __init__(self, max_line: int) -> None:
-        self.max_line = max_line
+    A line that is an `envelope` gives a line for each element: see ingest/envelope.py.
+    """
+
+    def __init__(self, max_line: int, envelope: str | None = None) -> None:
+        self.max_line, self.envelope = max_line, envelope
         self.consumed = 0  # bytes of the stream, up to and including the last LF
         self.pending = 0  # bytes fed after that LF
         self._parts: list[bytes] = []
         self._hash: Any = None  # set while a line is too long
         self._head = b""
         self._first = True
+        self._carries: bool | None = None  # whether the line under way begins like an envelope
 
     def feed(self, chunk: bytes) -> list[tuple[int, Line]]:
         """The lines that end in this chunk, each with the position in the stream after its LF."""
@@ -47,11 +49,11 @@ class Splitter:
             return []
         head, _, rest = chunk.partition(b"\n")
         self._keep(head)
-        lines: list[Line] = [self._whole()]
+        lines = self._whole()
         if len(head) < cut:
             more = rest[: cut - len(head) - 1].split(b"\n")
-            if b"\r" in rest or len(rest) > self.max_line:
-                lines += [_ended(line, self.max_line) for line in more]
+            if b"\r" in rest or len(rest) > self.max_line or self.envelope:
+                lines += [part for line in more for part in self._ended(line)]
             else:
                 lines += more
         self.consumed += self.pending + 1 + cut - len(head)
@@ -59,20 +61,20 @@ class Splitter:
         self._keep(chunk[cut + 1 :])
         return lines
 
-    def finish(self) -> Line | None:
-        """The last line when it has no LF, else None."""
+    def finish(self) -> list[Line]:
+        """The last line when it has no LF."""
         if not self.pending:
-            return None
-        line = self._whole()
+            return []
+        lines = self._whole()
         self.consumed, self.pending = self.consumed + self.pending, 0
-        return line
+        return lines
 
     def _keep(self, part: bytes) -> None:
         """Remember a part of a line; once it is too long, only its head and its digest."""
         if not part:
             return
         self.pending += len(part)
-        if self._hash is None and self.pending > self.max_line + 1:  # a CR may follow a full line
+        if self._hash is None and self.pending > self._limit(part):
             start = b"".join(self._parts)
             self._hash, self._head, self._parts = hashlib.sha256(start), start[:HEAD], []
         if self._hash is None:
@@ -81,25 +83,34 @@ class Splitter:
             self._hash.update(part)
             self._head += part[: HEAD - len(self._head)]
 
-    def _whole(self) -> Line:
-        """The line that was kept, now that its end was seen."""
+    def _limit(self, part: bytes) -> int:
+        """Bytes of the line under way that may be kept; a CR may follow a full line."""
+        plain = self.max_line + 1
+        if self.envelope is None or plain >= MOST:
+            return plain
+        if self.pending <= (enough := max(plain, len(BOM) + WITHIN)):
+            return enough
+        if self._carries is None:
+            start = b"".join([*self._parts, part[:WITHIN]])[: len(BOM) + WITHIN]
+            self._carries = begins(start.removeprefix(BOM), self.envelope)
+        return MOST if self._carries else plain
+
+    def _whole(self) -> list[Line]:
+        """What the line that was kept gives, now that its end was seen."""
+        first, self._first, self._carries = self._first, False, None
         if self._hash is not None:
-            line: Line = Oversized(self._head, self.pending, self._hash.hexdigest())
+            line = Oversized(self._head, self.pending, self._hash.hexdigest())
             self._hash, self._head = None, b""
-        else:
-            line = _ended(b"".join(self._parts), self.max_line)
-            self._parts = []
-        if self._first:
-            self._first = False
-            if isinstance(line, bytes):
-                line = line.removeprefix(BOM)
-        return line
+            return [line]
+        text, self._parts = b"".join(self._parts), []
+        return self._ended(text.removeprefix(BOM) if first else text)
 
-
-def _ended(line: bytes, max_line: int) -> Line:
-    """Without its CR; a line that is too long is measured with it."""
-    bare = line.removesuffix(b"\r")
-    return bare if len(bare) <= max_line else limited(line, max_line)
+    def _ended(self, line: bytes) -> list[Line]:
+        """Without its CR, and opened; a line that is too long is measured with its CR."""
+        bare = line.removesuffix(b"\r")
+        if self.envelope is not None and len(parts := opened(bare, self.envelope)) > 1:
+            return [limited(part, self.max_line) for part in parts]
+        return [bare if len(bare) <= self.max_line else limited(line, self.max_line)]
 
 
 def limited(line: bytes, max_line: int) -> Line:
@@ -109,7 +120,7 @@ def limited(line: bytes, max_line: int) -> Line:
     return Oversized(line[:HEAD], len(line), hashlib.sha256(line).hexdigest())
 
 
-def elements(body: bytes, max_line: int) -> list[Line]:
+def elements(body: bytes, max_line: int, envelope: str | None = None) -> list[Line]:
     """The lines of an HTTP body: one JSON array, JSON objects over several lines, or NDJSON.
 
     An element is cut out of the text as it is, with its line ends as spaces, so that nothing in
@@ -125,14 +136,15 @@ def elements(body: bytes, max_line: int) -> list[Line]:
     else:
         found = None
     if found is None:
-        splitter = Splitter(max_line)
-        lines = splitter.split(body)
-        last = splitter.finish()
-        return lines if last is None else [*lines, last]
-    return [limited(_flat(item), max_line) for item in found]
+        splitter = Splitter(max_line, envelope)
+        return splitter.split(body) + splitter.finish()
+    flat = (on_one_line(item) for item in found)
+    if envelope is not None:
+        flat = (part for item in flat for part in opened(item, envelope))
+    return [limited(item, max_line) for item in flat]
 
 
-def _flat(item: bytes) -> bytes:
+def on_one_line(item: bytes) -> bytes:
     """A value on one line: outside of strings a line end is a space, inside it is not JSON."""
     return item.strip().translate(_SPACES) if b"\n" in item or b"\r" in item else item.strip()
 
@@ -155,7 +167,7 @@ def _array(body: bytes) -> list[bytes] | None:
     except (msgspec.MsgspecError, RecursionError):
         pass
     found, start, level = list[bytes](), 0, 0
-    for token, at in _tokens(body):
+    for token, at in tokens(body):
         if token in b"{[":
             level += 1
             start = at + 1 if level == 1 else start
@@ -173,7 +185,7 @@ def _array(body: bytes) -> list[bytes] | None:
 def _objects(body: bytes) -> list[bytes] | None:
     """Objects one after the other, over any number of lines; None when the text is not that."""
     found, start, level = list[bytes](), 0, 0
-    for token, at in _tokens(body):
+    for token, at in tokens(body):
         if token in b"{[":
             if level == 0 and (token == b"[" or body[start:at].strip()):
                 return None
@@ -186,10 +198,3 @@ def _objects(body: bytes) -> list[bytes] | None:
         if level <= 0 and token not in b"}]":
             return None
     return found if level == 0 and not body[start:].strip() else None
-
-
-def _tokens(body: bytes) -> Iterator[tuple[bytes, int]]:
-    """Brackets and commas outside of strings, and a quote that nothing closes."""
-    for found in _TOKEN.finditer(body):
-        if len(found[0]) == 1:
-            yield found[0], found.start()

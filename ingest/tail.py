@@ -34,9 +34,9 @@ class _Known:
         self.behind = False  # there is more to read than was read in this poll
         self.gone = False
 
-    def split(self, max_line: int) -> Splitter:
+    def split(self, max_line: int, envelope: str | None) -> Splitter:
         if self.splitter is None:
-            self.splitter, self.base = Splitter(max_line), self.read.pos
+            self.splitter, self.base = Splitter(max_line, envelope), self.read.pos
         return self.splitter
 
     def fed(self) -> int:
@@ -49,9 +49,15 @@ class Tail:
     """All files of one source. `problems` are those of the last poll: path and sentence."""
 
     def __init__(
-        self, source: str, adapter: str, patterns: Sequence[str], max_line: int, batch_bytes: int
+        self,
+        source: str,
+        adapter: str,
+        patterns: Sequence[str],
+        max_line: int,
+        batch_bytes: int,
+        envelope: str | None = None,
     ) -> None:
-        self.source, self.adapter = source, adapter
+        self.source, self.adapter, self.envelope = source, adapter, envelope
         self.max_line, self.batch_bytes = max_line, batch_bytes
         self.behind = False  # after a poll: more is waiting, poll again at once
         self._finder = Finder(patterns)
@@ -206,15 +212,15 @@ class Tail:
     def _grown(self, known: _Known, seen: Seen, final: bool) -> Iterator[Batch]:
         """A plain file, up to the size that it had when it was found. It is open only while a
         batch is read: there may be thousands."""
-        splitter, turns = known.split(self.max_line), 0
+        splitter, turns = known.split(self.max_line, self.envelope), 0
         while turns < TURNS and (batch := self._next(known, splitter, seen)) is not None:
             turns += 1
             yield batch
         known.behind = turns == TURNS
-        if final and not known.behind and (line := splitter.finish()) is not None:
+        if final and not known.behind and (lines := splitter.finish()):
             pos = known.base + splitter.consumed
             with Path(seen.path).open("rb") as file:
-                yield self._took(known, [line], mark(known.read, pos, file.fileno(), True))
+                yield self._took(known, lines, mark(known.read, pos, file.fileno(), True))
 
     def _next(self, known: _Known, splitter: Splitter, seen: Seen) -> Batch | None:
         with Path(seen.path).open("rb", buffering=0) as file:
@@ -232,7 +238,7 @@ class Tail:
     def _unpack(self, known: _Known, seen: Seen) -> Iterator[Batch]:
         """A compressed file, as a stream from its start; finished when it ends as it should."""
         path, base = Path(seen.path), known.read.pos
-        head, splitter = head_of(path), Splitter(self.max_line)
+        head, splitter = head_of(path), Splitter(self.max_line, self.envelope)
         with path.open("rb") as file:
             text = unpacked(file)
             last = skip(text, base) or b""
@@ -243,11 +249,11 @@ class Tail:
                     shown = fingerprint(head[:pos], (last + chunk[:cut])[-HEAD:])
                     yield self._took(known, lines, moved_on(known.read, pos, shown, False))
                 last = (last + chunk)[-HEAD:]
-        line = splitter.finish()
+        lines = splitter.finish()
         pos = base + splitter.consumed
         done = moved_on(known.read, pos, fingerprint(head[:pos], last), True)
         if done != known.read:
-            yield self._took(known, [] if line is None else [line], done)
+            yield self._took(known, lines, done)
 
     def _took(self, known: _Known, lines: Sequence[Line], offset: Offset) -> Batch:
         start, known.read = known.read.pos, offset
