@@ -99,7 +99,8 @@ def open_parts(
     store = open_store(path, settings.service.memory_limit)
     try:
         ledger = Ledger(ledger_of(path))
-        lander = Lander(store, ledger, redactor, *([step] if step else []))
+        watched = {"step": step} if step else {}
+        lander = Lander(store, ledger, redactor, own_adapters=settings.adapters, **watched)
         for name, source in settings.sources.items():
             lander.check(source.adapter, name)
         if settings.policy:

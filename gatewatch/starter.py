@@ -12,6 +12,8 @@ policy     = "policy.json"        # what your gate is meant to decide: zone, nig
 rules      = "rules"              # a git repository; `gatewatch mine --propose` writes branches
 language   = "en"                 # of messages and pages: en or zh
 public_url = "http://127.0.0.1:8501"  # the dashboard, as links in messages name it
+# adapters_folder = "adapters"    # your own formats: a table in NAME.toml says which JSON path is
+#                                 # which column, see docs/sources/mapping.md
 
 [service]
 host = "127.0.0.1"                # anything else needs [[tokens]]

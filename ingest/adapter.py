@@ -1,9 +1,10 @@
 """An adapter: a SELECT from lines to events, checked by DuckDB before it ever runs.
 
-Reads: ingest/adapters/*.sql. Writes: nothing. Next: ingest/apply.py.
+Reads: ingest/adapters/*.sql and the user's own folder (*.sql, and *.toml through
+ingest/mapping.py). Writes: nothing. Next: ingest/apply.py.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -14,6 +15,7 @@ import duckdb
 import msgspec
 import pyarrow as pa
 
+from ingest import mapping
 from ingest.config import ConfigError, convert, header, nearest
 from ingest.store import Db, fetch
 
@@ -45,13 +47,15 @@ class Header(msgspec.Struct, frozen=True):
 
     `format`: ndjson is an object a line; json is a file that may hold one document over many
     lines (an array gives a line an element); text is any line, one that is no object reaching the
-    adapter as {"text": line}.
+    adapter as {"text": line}. `envelope` is the key of an array in an object that only carries
+    it, {"Records": [...]}: each element comes as a line of its own, {"Records": [element]}.
     """
 
     title: str
     format: Literal["ndjson", "json", "text"] = "ndjson"
     paths: tuple[str, ...] = ()  # where a sender of this format may push it
     time: str | None = None  # the key of a line that holds its time: says why a line gave no event
+    envelope: str | None = None
 
 
 @dataclass(frozen=True)
@@ -70,17 +74,27 @@ class Adapter:
         return TIMED.format(adapter=self.sql)
 
 
-def names(folder: Path = FOLDER) -> list[str]:
-    """Every adapter there is: the names of the files."""
-    return sorted(path.stem for path in folder.glob("*.sql"))
+def names(folder: Path | None = None) -> list[str]:
+    """Every adapter there is: the names of the files, those of the user's folder too."""
+    return sorted(_files(folder))
 
 
-def load(name: str, db: Db, where: str) -> Adapter:
+def find(name: str, where: str, folder: Path | None = None) -> Path:
+    """The file of one adapter. Raises ConfigError; `where` is the key or option that asks."""
+    files = _files(folder)
+    if name not in files:
+        looked = "" if folder else " One of your own: name its folder as adapters_folder."
+        raise ConfigError(f"{where}: no adapter called {name!r}.{nearest(name, files)}{looked}")
+    return files[name]
+
+
+def load(name: str, db: Db, where: str, folder: Path | None = None) -> Adapter:
     """One adapter by name. Raises ConfigError; `where` is the key or option that asked for it."""
-    if name not in names():
-        raise ConfigError(f"{where}: no adapter called {name!r}.{nearest(name, names())}")
-    path = FOLDER / f"{name}.sql"
-    table, sql = header(path)
+    path = find(name, where, folder)
+    if path.suffix == ".toml":
+        table, sql = mapping.read(path, _columns(db))
+    else:
+        table, sql = header(path)
     declared = convert(table, Header, str(path))
     _promise(path, sql, db)
     return Adapter(name, declared, sql)
@@ -108,12 +122,31 @@ def lines(
         db.unregister("incoming")
 
 
+def _files(folder: Path | None) -> dict[str, Path]:
+    """Name to file. An adapter of the user's may not take the name of one of ours."""
+    files = {path.stem: path for path in FOLDER.glob("*.sql")}
+    if folder is None:
+        return files
+    if not folder.is_dir():
+        raise ConfigError(f"adapters_folder: {folder} is no folder.")
+    for path in sorted([*folder.glob("*.sql"), *folder.glob("*.toml")]):
+        if path.stem in files:
+            raise ConfigError(f"{path}: there is an adapter {path.stem!r} already.")
+        files[path.stem] = path
+    return files
+
+
+def _columns(db: Db) -> dict[str, str]:
+    """The columns of `events`, with their types."""
+    return {row["column_name"]: row["column_type"] for row in fetch(db, "DESCRIBE events")}
+
+
 def _promise(path: Path, sql: str, db: Db) -> None:
-    """The columns that it fills are columns of `events`, of the same types."""
-    wanted: Mapping[str, str] = {
-        row["column_name"]: row["column_type"] for row in fetch(db, "DESCRIBE events")
-    }
+    """It is one SELECT; the columns that it fills are columns of `events`, of the same types."""
+    wanted = _columns(db)
     try:
+        if [each.type for each in duckdb.extract_statements(sql)] != [duckdb.StatementType.SELECT]:
+            raise ConfigError(f"{path}: an adapter is one SELECT, nothing else.")
         with lines(db, "", datetime.fromtimestamp(0, UTC), ()):
             rows = fetch(db, f"DESCRIBE {sql}")
         found = {row["column_name"]: row["column_type"] for row in rows}

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
+from pathlib import Path
 from typing import Any
 
 import duckdb
@@ -51,9 +52,15 @@ class Lander:
     """The one writer of ledger and database. Opening it replays what the database has not got."""
 
     def __init__(
-        self, store: Store, ledger: Ledger, redactor: Redactor, step: Step = _silent
+        self,
+        store: Store,
+        ledger: Ledger,
+        redactor: Redactor,
+        step: Step = _silent,
+        own_adapters: Path | None = None,
     ) -> None:
         self._store, self._ledger, self._redactor = store, ledger, redactor
+        self._own_adapters = own_adapters  # the folder of the user's own
         self._step = step  # told what has just been done; a test kills the process there
         self._turn = threading.RLock()
         self._adapters: dict[str, adapter.Adapter] = {}
@@ -157,10 +164,12 @@ class Lander:
                     raise BehindError(f"{self._store.path}: cannot be written: {text}") from None
         raise AssertionError("a batch without its poison still raised")
 
-    def check(self, name: str, source: str) -> None:
-        """Raises ConfigError when the adapter of a source is none, or is our own."""
-        if self._adapter(name, source) is None:
+    def check(self, name: str, source: str) -> adapter.Header:
+        """The header of a source's adapter. Raises ConfigError when it is none, or is our own."""
+        found = self._adapter(name, source)
+        if found is None:
             raise ConfigError(f"sources.{source}.adapter: {OWN!r} is what the service records.")
+        return found.header
 
     def _adapter(self, name: str, source: str) -> adapter.Adapter | None:
         """The adapter by name; None for what the service records itself."""
@@ -169,7 +178,7 @@ class Lander:
         if name not in self._adapters:
             with self._store.writing() as db:
                 where = f"sources.{source}.adapter"
-                self._adapters[name] = adapter.load(name, db, where)
+                self._adapters[name] = adapter.load(name, db, where, self._own_adapters)
         return self._adapters[name]
 
     def _is_text(self, name: str, source: str) -> bool:

@@ -19,6 +19,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn, 
 from gatewatch import asking
 from gatewatch.client import Remote
 from gatewatch.commands.terminal import (
+    Adapters,
     Config,
     Database,
     Json,
@@ -36,10 +37,10 @@ from ingest import adapter as adapters
 from ingest.apply import Landed
 from ingest.batch import Batch, Oversized
 from ingest.chain import verify as check_chain
-from ingest.config import ConfigError, Settings, nearest
+from ingest.config import ConfigError, Settings
 from ingest.files import ReadError, read_file
 from ingest.land import Ready
-from ingest.store import StoreBusyError, open_store
+from ingest.store import StoreBusyError, memory_store, open_store
 
 BULK_BYTES = 24 * 2**20  # a batch of a file that is landed once: fewer, larger transactions
 
@@ -48,16 +49,15 @@ def ingest(
     paths: Annotated[list[str], typer.Argument(help="Files, also .gz and .zst; `-` for stdin.")],
     adapter: Annotated[str, typer.Option("--adapter", help="Which format they are in.")] = "native",
     source: Annotated[str | None, typer.Option("--source", help="Default: the adapter.")] = None,
+    own: Adapters = None,
     db: Database = None,
     config: Config = None,
     policy: Annotated[Path | None, typer.Option("--policy")] = None,
     as_json: Json = False,
 ) -> None:
     """Land files: every line is kept, and becomes an event or a line in quarantine."""
-    chosen = settings(config, db, policy)
-    if adapter not in adapters.names():
-        known = adapters.names()
-        raise ConfigError(f"--adapter: no adapter called {adapter!r}.{nearest(adapter, known)}")
+    chosen = settings(config, db, policy, own)
+    adapters.find(adapter, "--adapter", chosen.adapters)
     for path in paths:
         _readable(path)
     name, began = source or adapter, time.monotonic()
@@ -127,9 +127,11 @@ def _landed(path: Path) -> list[dict[str, Any]]:
         store.close()
 
 
-def rebuild(db: Database = None, config: Config = None, as_json: Json = False) -> None:
+def rebuild(
+    own: Adapters = None, db: Database = None, config: Config = None, as_json: Json = False
+) -> None:
     """Make the database anew from the ledger; triage and what was told come back with it."""
-    chosen = settings(config, db)
+    chosen = settings(config, db, adapters=own)
     path = db or chosen.db
     if not ledger_of(path).is_dir():
         raise ConfigError(f"{ledger_of(path)}: there is no ledger to rebuild from.")
@@ -231,8 +233,14 @@ def _batches(
     size = limits.batch_bytes  # a service takes no more than limits.body_bytes at once
     if isinstance(there, Parts):
         size = max(size, BULK_BYTES)
+        envelope = there.lander.check(adapter, source).envelope
+    else:
+        with memory_store().writing() as db:
+            envelope = adapters.load(adapter, db, "--adapter").header.envelope
     try:
-        yield from read_file(Path(path), source, adapter, limits.line_bytes, size)
+        yield from read_file(
+            Path(path), source, adapter, limits.line_bytes, size, envelope=envelope
+        )
     except ReadError as error:
         raise ConfigError(f"{path}: {error}. Every line before that was landed.") from None
 

@@ -231,8 +231,9 @@ def _adapters(chosen: Settings) -> str:
     store = memory_store()
     with store.writing() as db:
         for name, source in chosen.sources.items():
-            adapter.load(source.adapter, db, f"{DEFAULT}: sources.{name}.adapter")
-    return ", ".join(adapter.names())
+            where = f"{DEFAULT}: sources.{name}.adapter"
+            adapter.load(source.adapter, db, where, chosen.adapters)
+    return ", ".join(adapter.names(chosen.adapters))
 
 
 def _database(chosen: Settings) -> str:

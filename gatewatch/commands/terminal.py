@@ -28,6 +28,10 @@ Config = Annotated[Path | None, typer.Option("--config", help="gatewatch.toml; d
 Database = Annotated[
     Path | None, typer.Option("--db", help="Database file; default: the config's.")
 ]
+Adapters = Annotated[
+    Path | None,
+    typer.Option("--adapters", help="Folder of your own adapters; default: adapters_folder."),
+]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
 
 
@@ -62,11 +66,18 @@ def opened(settings: Settings, db: Path | None, what: str) -> Iterator[Parts]:
         parts.close()
 
 
-def settings(config: Path | None, db: Path | None = None, policy: Path | None = None) -> Settings:
+def settings(
+    config: Path | None,
+    db: Path | None = None,
+    policy: Path | None = None,
+    adapters: Path | None = None,
+) -> Settings:
     """The settings of a command. A `--db` that is named needs no gatewatch.toml."""
     found = settings_of(config)
     if policy is not None:
         found = msgspec.structs.replace(found, policy=str(policy.resolve()))
+    if adapters is not None:
+        found = msgspec.structs.replace(found, adapters_folder=str(adapters.resolve()))
     return found
 
 
