@@ -2,13 +2,16 @@
 
 DuckDB lets one process hold a file. Within it, one writer at a time works under a lock; readers
 take a cursor of their own inside a read-only transaction and see a consistent snapshot.
+A database that DuckDB gave up (a write failed half way, as on a full disk) is opened again by
+itself, at the next use for which there is room.
 Reads: ingest/schema.sql. Writes: the database file. Next: ingest/ledger.py.
 """
 
 import re
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -18,6 +21,9 @@ Db = duckdb.DuckDBPyConnection
 CHECKPOINT_AT = (
     "256MB"  # of DuckDB's own log; at its default of 16 MB every batch rewrites the file
 )
+FULL = "No space left on device"
+GIVEN_UP = (duckdb.FatalException, duckdb.InternalException)
+READERS_END = 5.0  # seconds that readers of a database that was given up may take to notice it
 SCHEMA = Path(__file__).with_name("schema.sql")
 
 
@@ -40,12 +46,18 @@ class Reader(Protocol):
 
 
 class Store:
-    """One database. `path` is None for one that lives in memory."""
+    """One database. `path` is None for one that lives in memory; `again` opens it once more."""
 
-    def __init__(self, db: Db, path: Path | None) -> None:
+    def __init__(self, db: Db, path: Path | None, again: Callable[[], Db] | None = None) -> None:
         self.path = path
-        self._db = db
+        self._again = again
         self._turn = threading.RLock()
+        self._readers, self._left = 0, threading.Condition()
+        self._given_up = False
+        self._take(db)
+
+    def _take(self, db: Db) -> None:
+        self._db = db
         self._writer = db.cursor()
         self._writer.execute("SET preserve_insertion_order = true")
 
@@ -53,11 +65,13 @@ class Store:
     def writing(self) -> Iterator[Db]:
         """The writer's cursor, inside a transaction that commits at the end or leaves no trace."""
         with self._turn:
-            self._writer.execute("PRAGMA enable_optimizer; BEGIN TRANSACTION")
+            self._revive()
             try:
+                self._writer.execute("PRAGMA enable_optimizer; BEGIN TRANSACTION")
                 yield self._writer
                 self._writer.execute("COMMIT")
-            except BaseException:
+            except BaseException as error:
+                self._note(error)
                 with suppress(duckdb.Error):  # a failed COMMIT has rolled back by itself
                     self._writer.execute("ROLLBACK")
                 raise
@@ -65,12 +79,42 @@ class Store:
     @contextmanager
     def reading(self) -> Iterator[Db]:
         """A cursor that can only read, and sees one moment."""
-        cursor = self._db.cursor()
+        self._revive()
+        with self._left:
+            cursor = self._db.cursor()
+            self._readers += 1
         try:
             cursor.execute("BEGIN TRANSACTION READ ONLY")
             yield cursor
+        except duckdb.Error as error:
+            self._note(error)
+            raise
         finally:
             cursor.close()
+            with self._left:
+                self._readers -= 1
+                self._left.notify_all()
+
+    def _note(self, error: BaseException) -> None:
+        self._given_up = self._given_up or isinstance(error, GIVEN_UP)
+
+    def _revive(self) -> None:
+        """Open a database again that DuckDB has given up. Raises duckdb.Error while it cannot be.
+
+        It is opened anew only when its last cursor is closed: until then DuckDB has it at hand.
+        """
+        if not self._given_up or self._again is None:
+            return
+        with self._turn, self._left:
+            if not self._given_up:
+                return
+            if not self._left.wait_for(lambda: self._readers == 0, READERS_END):
+                raise duckdb.OperationalError(f"{self.path}: readers hold on to it.")
+            with suppress(duckdb.Error):
+                self._writer.close()
+                self._db.close()
+            self._take(self._again())
+            self._given_up = False
 
     def rows(self, sql: str, **params: Any) -> list[dict[str, Any]]:
         """The rows of one SELECT, bound to `$name` parameters."""
@@ -79,8 +123,11 @@ class Store:
 
     def checkpoint(self) -> None:
         """Write DuckDB's own log into the file, so that the next start is quick."""
-        with self._turn, suppress(duckdb.Error):  # a reader may be busy: then the next one does it
-            self._writer.execute("CHECKPOINT")
+        with self._turn:
+            try:
+                self._writer.execute("CHECKPOINT")
+            except duckdb.Error as error:  # a reader may be busy: then the next one does it
+                self._note(error)
 
     def close(self) -> None:
         with self._turn:
@@ -109,32 +156,43 @@ def open_store(path: Path, memory_limit: str | None = None) -> Store:
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     try:
-        db = duckdb.connect(str(path))
+        db = _opened(path, memory_limit)
     except duckdb.Error as error:
         text = str(error)
         if "lock" in text.lower():
             pid = re.search(r"PID (\d+)", text)
             raise StoreBusyError(path, int(pid[1]) if pid else None) from None
+        if FULL in text:
+            raise StoreBrokenError(f"{path}: there is no room on the disk to open it.") from None
         raise StoreBrokenError(
             f"{path}: DuckDB cannot open it: {text.splitlines()[0]}"
             " Move it away and run `gatewatch rebuild`: the ledger holds every line."
         ) from None
-    folder = str(path.parent.resolve()).replace("'", "''")
-    db.execute(f"SET allowed_directories = ['{folder}']")
-    db.execute("SET enable_external_access = false")
-    db.execute(f"SET checkpoint_threshold = '{CHECKPOINT_AT}'")
-    if memory_limit:
-        db.execute("SET memory_limit = ?", [memory_limit])
-    return _prepared(db, path)
+    return Store(db, path, partial(_opened, path, memory_limit))
+
+
+def _opened(path: Path, memory_limit: str | None) -> Db:
+    db = duckdb.connect(str(path))
+    try:
+        folder = str(path.parent.resolve()).replace("'", "''")
+        db.execute(f"SET allowed_directories = ['{folder}']")
+        db.execute("SET enable_external_access = false")
+        db.execute(f"SET checkpoint_threshold = '{CHECKPOINT_AT}'")
+        if memory_limit:
+            db.execute("SET memory_limit = ?", [memory_limit])
+        return _prepared(db)
+    except BaseException:
+        db.close()  # or the next try would be given this very one
+        raise
 
 
 def memory_store() -> Store:
     """A database in memory, for tests and dry runs."""
-    return _prepared(duckdb.connect(), None)
+    return Store(_prepared(duckdb.connect()), None)
 
 
-def _prepared(db: Db, path: Path | None) -> Store:
+def _prepared(db: Db) -> Db:
     db.execute("SET GLOBAL TimeZone = 'UTC'")  # naive casts and dates follow the session's zone
     db.execute("SET python_enable_replacements = false")  # a query names tables, not our variables
     db.execute(SCHEMA.read_text(encoding="utf-8"))
-    return Store(db, path)
+    return db
