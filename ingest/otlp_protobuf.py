@@ -6,7 +6,7 @@ Reads: bytes. Writes: nothing. Next: ingest/otlp.py.
 import math
 from base64 import b64encode
 from collections.abc import Callable
-from typing import Any, Literal
+from typing import Any
 
 import msgspec
 from google.protobuf.descriptor import FieldDescriptor  # type: ignore[import-untyped]
@@ -15,22 +15,49 @@ from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsSer
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from opentelemetry.proto.common.v1.common_pb2 import AnyValue, KeyValue
 
+from ingest.otlp_json import Resource
+
 _encode = msgspec.json.Encoder().encode
 _IDS = {"trace_id", "span_id", "parent_span_id"}  # OTLP/JSON writes these in hex
 _LONG = {FieldDescriptor.TYPE_INT64, FieldDescriptor.TYPE_UINT64, FieldDescriptor.TYPE_FIXED64}
 _fields: dict[str, tuple[str, Callable[[Any], Any]]] = {}  # by full name, filled as they are met
 
 
-def requests(body: bytes, signal: Literal["logs", "traces"]) -> list[bytes]:
-    """One request in protobuf as OTLP/JSON, none when it is empty. Raises ValueError."""
-    request: Any = ExportLogsServiceRequest() if signal == "logs" else ExportTraceServiceRequest()
+def resources(body: bytes, logs: bool) -> list[Resource | bytes]:
+    """The resources of one request as OTLP/JSON; an empty body is an empty request.
+
+    Raises ValueError when it is no such request.
+    """
+    request: Any = ExportLogsServiceRequest() if logs else ExportTraceServiceRequest()
     try:
         request.ParseFromString(body)
     except DecodeError:
         raise ValueError("it does not parse") from None
     if body and not request.ListFields():
         raise ValueError("nothing in it is known")
-    return [_encode(_message(request))] if body else []
+    return [
+        (_beside(each), [(_beside(scope), _records(scope)) for scope in _inside(each)])
+        for each in (request.resource_logs if logs else request.resource_spans)
+    ]
+
+
+def _inside(resource: Any) -> Any:
+    return resource.scope_logs if hasattr(resource, "scope_logs") else resource.scope_spans
+
+
+def _records(scope: Any) -> list[bytes]:
+    records = scope.log_records if hasattr(scope, "log_records") else scope.spans
+    return [_encode(_message(each)) for each in records]
+
+
+def _beside(message: Any) -> bytes:
+    """All fields but the lists, as members of a JSON object with a comma behind each."""
+    found = b""
+    for field, value in message.ListFields():
+        if not (field.is_repeated and field.message_type is not None):
+            name, convert = _fields.get(field.full_name) or _learn(field)
+            found += b'"%s":%s,' % (name.encode(), _encode(convert(value)))
+    return found
 
 
 def _message(message: Any) -> Any:
@@ -83,9 +110,10 @@ def _double(value: float) -> float | str:
 
 
 def _pair(pair: Any) -> Any:
-    if pair.key_strindex:
+    key = pair.key
+    if not key and pair.key_strindex:  # meant for another signal, kept all the same
         return _message(pair)
-    return {"key": pair.key, "value": _any(pair.value)}
+    return {"key": key, "value": _any(pair.value)}
 
 
 def _any(value: Any) -> Any:
