@@ -1,37 +1,22 @@
 """OPA's decision log: every shape that a result has in practice, and decisions sent twice."""
 
-import gzip
-import json
-from datetime import UTC, datetime
-from typing import Any
+from tests.ingest.adapters import kit
+from tests.ingest.adapters.kit import Row
 
-from ingest import adapter
-from ingest.parse import elements, parse
-from ingest.store import fetch, memory_store
-
-NOW = datetime(2026, 3, 11, tzinfo=UTC)
 ASKED = {"agent": {"id": "a1"}, "tool": {"name": "crm.export_contacts"}, "params": {"page": 1}}
-Row = dict[str, Any]
 
 
 def read(*docs: Row) -> list[Row]:
-    """The events of decisions, sent as OPA sends them: a gzipped array."""
-    body = gzip.decompress(gzip.compress(json.dumps(docs).encode()))
-    lines = [parse(line).doc for line in elements(body, 1 << 20) if isinstance(line, bytes)]
-    with memory_store().writing() as db:
-        sql = adapter.load("opa", db, "tests").events
-        with adapter.lines(db, "opa", NOW, list(enumerate(lines, start=1))):
-            found = fetch(db, sql, at=NOW)
-    return sorted(found, key=lambda row: int(row["ledger_seq"]))
+    return kit.read("opa", docs)
 
 
-def decision(number: int = 1, **fields: Any) -> Row:
+def decision(number: int = 1, **fields: object) -> Row:
     """A decision as it is uploaded. A `result` that is not given is undefined."""
     at = f"2026-03-10T09:00:{number:02d}.123456789Z"
     return {"decision_id": f"d-{number}", "timestamp": at, "input": ASKED, **fields}
 
 
-def one(**fields: Any) -> Row:
+def one(**fields: object) -> Row:
     [row] = read(decision(**fields))
     return row
 
@@ -94,8 +79,8 @@ def test_what_was_erased_or_masked_is_named_and_the_cache_of_calls_is_kept() -> 
     row = one(erased=["/input/card"], masked=["/input/key"], nd_builtin_cache=cache, result=True)
 
     assert row["redacted"] == ["/input/card", "/input/key"]
-    assert json.loads(row["attrs"])["nd_builtin_cache"] == cache
-    assert json.loads(row["attrs"])["ts_ns"] == "1773133201123456789"
+    assert kit.attrs(row)["nd_builtin_cache"] == cache
+    assert kit.attrs(row)["ts_ns"] == "1773133201123456789"
 
 
 def test_an_input_that_follows_no_convention_is_still_a_decision() -> None:
