@@ -6,9 +6,11 @@ Reads: sources, judged, alerts, deliveries, attempts. Writes: nothing. Next: det
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from importlib.metadata import version
 from typing import Any
 
+import duckdb
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import (
     CounterMetricFamily,
@@ -27,6 +29,7 @@ LATENCY = (1.0, 5.0, 10.0, 15.0, 20.0)  # seconds, Alertmanager's buckets
 TICK = 1.0  # seconds between rounds, unless the service says otherwise
 HEAD_DIGITS = 12  # hex digits of the chain head: 48 bits, exact in a double
 Rows = Sequence[Mapping[str, Any]]
+Own = Iterable[tuple[str, str, float]]  # name, what it is, value
 
 PER_SOURCE = {
     "gatewatch_ingest_events": ("events", "Events accepted and new."),
@@ -34,16 +37,23 @@ PER_SOURCE = {
     "gatewatch_ingest_duplicates": ("duplicates", "Events that were there already."),
     "gatewatch_ingest_rejected": ("quarantined", "Lines that gave no event, kept in quarantine."),
     "gatewatch_ingest_id_conflicts": ("id_conflicts", "Ids that came again with other content."),
+    "gatewatch_agent_mismatch": ("mismatched", "Events that claimed another's agent."),
 }
 
 
 def page(
     reader: Reader, detectors: Mapping[str, Detector], routes: Iterable[Route],
-    head: tuple[int, str], tick: float = TICK,
+    head: tuple[int, str], tick: float = TICK, own: Own = (),
 ) -> bytes:  # fmt: skip
-    """The whole page in the text format. `head`: lines in the ledger, and its chain hash."""
+    """The whole page in the text format. `head`: lines in the ledger, and its chain hash.
+
+    What the process knows of itself, `own`, is there even while no table can be read.
+    """
+    found = [_gauge(*each) for each in own]
+    with suppress(duckdb.Error):  # scrapes must not end with the tables: `own` says why
+        found += list(_metrics(reader, detectors, routes, head, tick))
     registry = CollectorRegistry()
-    registry.register(_Collected(list(_metrics(reader, detectors, routes, head, tick))))
+    registry.register(_Collected(found))
     return generate_latest(registry)
 
 
@@ -75,7 +85,7 @@ def _sources(rows: Rows) -> Iterator[Metric]:
     for name, (column, text) in PER_SOURCE.items():
         counter = CounterMetricFamily(name, text, labels=["source"])
         for row in rows:
-            counter.add_metric([row["source"]], row[column])
+            counter.add_metric([row["source"]], row[column] or 0)
         yield counter
     seen = GaugeMetricFamily(
         "gatewatch_source_last_seen_timestamp_seconds", "When a line last came.", labels=["source"]

@@ -23,7 +23,8 @@ from detectors import explain, metrics, triage
 from gatewatch import asking
 from gatewatch.access import allowed
 from gatewatch.body import read_object
-from gatewatch.intake import Disk, Intake
+from gatewatch.disk import Disk
+from gatewatch.intake import Intake
 from gatewatch.parts import Parts, utc_now
 from ingest.config import ConfigError
 from ingest.land import BehindError
@@ -41,9 +42,9 @@ class Api:
 
     def __init__(
         self, parts: Parts, health: Callable[[], Mapping[str, str]], landed: Callable[[], None],
-        disk: Disk | None = None,
+        disk: Disk,
     ) -> None:  # fmt: skip
-        self._parts, self._health = parts, health
+        self._parts, self._health, self._disk = parts, health, disk
         self._intake = Intake(parts, landed, disk)
 
     def app(self) -> Starlette:
@@ -171,7 +172,7 @@ class Api:
         self._role(request, "viewer")
         page = await run_in_threadpool(
             metrics.page, self._parts.store, self._parts.detectors, self._parts.routes,
-            self._parts.lander.head,
+            self._parts.lander.head, own=_own(self._disk),
         )  # fmt: skip
         return Response(page, media_type=metrics.CONTENT_TYPE)
 
@@ -188,6 +189,11 @@ class Api:
 
     def _role(self, request: Request, role: str) -> None:
         allowed(request, self._parts.settings.tokens, role)
+
+
+def _own(disk: Disk) -> metrics.Own:
+    yield "gatewatch_intake_stopped", "1 while no lines are taken.", float(disk.why is not None)
+    yield "gatewatch_disk_free_bytes", "Room for ledger and database.", float(disk.free)
 
 
 async def _refused(request: Request, error: HTTPException) -> Response:

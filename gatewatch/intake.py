@@ -10,7 +10,6 @@ import hashlib
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Protocol
 
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
@@ -20,28 +19,18 @@ from starlette.routing import Route
 from gatewatch import access
 from gatewatch.answers import Answers, answers_of
 from gatewatch.body import Room, Share, read_body
+from gatewatch.disk import REFUSALS, Disk
 from gatewatch.parts import Parts, utc_now
 from ingest import adapter
 from ingest.adapter import Header
 from ingest.apply import Landed
 from ingest.batch import Batch
 from ingest.config import ConfigError, Token, convert, header, nearest
-from ingest.land import BehindError
-from ingest.ledger import LedgerError
 
 WAITING = 64  # batches that may wait for the writer; then senders are asked to come back
 LANDING = 32  # threads that read, parse and land them
 AGAIN = {"Retry-After": "5"}  # seconds, when lines cannot be kept at all
 ANY = "/v1/ingest/"
-
-
-class Disk(Protocol):
-    """Knows whether there is room to keep lines."""
-
-    def refuse(self) -> None:
-        """Raises LedgerError while there is none."""
-
-    def failed(self, error: Exception) -> None: ...
 
 
 @dataclass(frozen=True)
@@ -57,7 +46,7 @@ class Target:
 class Intake:
     """The routes that take lines. `landed` is called when some have come."""
 
-    def __init__(self, parts: Parts, landed: Callable[[], None], disk: Disk | None = None) -> None:
+    def __init__(self, parts: Parts, landed: Callable[[], None], disk: Disk) -> None:
         self._parts, self._landed, self._disk = parts, landed, disk
         self._headers = _headers(parts)
         limits = parts.settings.limits
@@ -123,13 +112,12 @@ class Intake:
             return Response(status_code=400)  # nobody hears it
         except ConfigError as error:
             return answers.refused(request, 400, str(error), None)
-        except (BehindError, LedgerError) as error:
+        except REFUSALS as error:
             return answers.refused(request, 503, str(error), AGAIN)
         return answers.kept(request, landed)
 
     async def _land(self, request: Request, target: Target, answers: Answers) -> Landed:
-        if self._disk:
-            self._disk.refuse()
+        self._disk.refuse()
         if self._waiting >= WAITING:
             raise HTTPException(429, "the writer is behind.", {"Retry-After": "1"})
         share = Share(self._room)
@@ -157,9 +145,8 @@ class Intake:
         )  # fmt: skip
         try:
             return self._parts.lander.land(batch, utc_now())
-        except (BehindError, LedgerError) as error:
-            if self._disk:
-                self._disk.failed(error)
+        except REFUSALS as error:
+            self._disk.failed(error)
             raise
 
 

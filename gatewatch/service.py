@@ -24,12 +24,16 @@ from dashboards import launch
 from detectors.worker import Worker
 from gatewatch.access import LOCAL
 from gatewatch.api import Api
+from gatewatch.direct import Direct, told_of
+from gatewatch.disk import REFUSALS, Disk
 from gatewatch.parts import Parts, utc_now
 from ingest.apply import Landed
 from ingest.batch import Batch, Offset
 from ingest.config import ConfigError
-from ingest.land import OWN, BehindError
+from ingest.cut import how
+from ingest.land import BehindError
 from ingest.ledger import LedgerError
+from ingest.segment import OWN
 from ingest.tail import Tail
 
 log = logging.getLogger("gatewatch")
@@ -52,11 +56,14 @@ class Service:
         self._tails = [
             Tail(name, each.adapter, _absolute(parts, each.paths), parts.settings.limits.line_bytes,
                  parts.settings.limits.batch_bytes,
-                 parts.lander.check(each.adapter, name).envelope)
+                 how(parts.lander.check(each.adapter, name), each))
             for name, each in parts.settings.sources.items() if each.paths
         ]  # fmt: skip
         self._scheduler = BackgroundScheduler(
             timezone="UTC", executors={"default": ThreadPoolExecutor(2)}
+        )
+        self._disk = Disk(
+            parts.ledger.folder, parts.settings.limits.free_bytes, self._trial, self._note
         )
         self._server = self._http()
 
@@ -74,7 +81,11 @@ class Service:
             tail.restore(Offset(**row) for row in rows)
         for tail in self._tails:
             self._loop(f"tail {tail.source}", lambda tail=tail: self._follow(tail))  # type: ignore[misc]
+        self._loop("disk", lambda: self._disk.step(utc_now()))
         self._loop("judge", self._judge)
+        for route in told_of(self._parts.routes):
+            direct = Direct(route, self._parts.settings.public_url)
+            self._loop(f"tell {route.name}", lambda d=direct: d.step(self._disk.why, utc_now()))  # type: ignore[misc]
         for route in self._parts.routes:
             worker = Worker(route, self._parts.store, self._parts.lander, self._parts.routes)
             self._loop(f"deliver {route.name}", lambda w=worker: self._deliver(w))  # type: ignore[misc]
@@ -120,7 +131,12 @@ class Service:
 
     def land(self, batch: Batch, now: datetime) -> Landed:
         """Land a batch, and have it judged soon."""
-        landed = self._parts.lander.land(batch, now)
+        self._disk.refuse()
+        try:
+            landed = self._parts.lander.land(batch, now)
+        except REFUSALS as error:
+            self._disk.failed(error)
+            raise
         self._changed.set()
         return landed
 
@@ -160,6 +176,15 @@ class Service:
             db.execute("INSERT INTO arrivals VALUES (?, ?, 0, NULL)", [OWN, minute])
             db.execute("DELETE FROM arrivals WHERE minute < ?", [minute - ARRIVALS_KEPT])
 
+    def _trial(self) -> None:
+        """Raises what keeps lines out of ledger or database, if anything does."""
+        self._parts.lander.recover()
+        self._housekeep()
+
+    def _note(self, why: str, since: datetime) -> None:
+        detail = {"why": why, "since": since}
+        self._parts.lander.record("intake_stopped", OWN, OWN, detail, utc_now())
+
     def _loop(self, name: str, turn: Callable[[], float]) -> None:
         """Run `turn` again and again; it returns how long to wait. Errors are shown, not fatal."""
 
@@ -184,7 +209,7 @@ class Service:
 
     def health(self) -> dict[str, str]:
         """Every loop and its state: `ok`, or what is wrong."""
-        found = dict(self._state)
+        found = self._state | {"disk": self._disk.why or "ok"}
         for name, at in self._rounds.items():
             if time.monotonic() - at > STALE.total_seconds():
                 found[name] = f"has not come round for {time.monotonic() - at:.0f} s"
@@ -200,7 +225,7 @@ class Service:
             raise ConfigError(
                 f"service.host: {host!r} can be reached from elsewhere, so [[tokens]] must be set."
             )
-        app = Api(self._parts, self.health, self._changed.set).app()
+        app = Api(self._parts, self.health, self._changed.set, self._disk).app()
         config = uvicorn.Config(
             app, host=host, port=settings.service.port, log_level="warning", access_log=False,
             timeout_graceful_shutdown=10, lifespan="off",

@@ -50,7 +50,7 @@ COUNTS = """
     FROM fresh GROUP BY ALL
 """
 SOURCE = """
-    INSERT INTO sources VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $9, $10)
+    INSERT INTO sources VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $9, $10, $11)
     ON CONFLICT (source) DO UPDATE SET adapter = excluded.adapter,
         lines = lines + excluded.lines, events = events + excluded.events,
         duplicates = duplicates + excluded.duplicates,
@@ -59,7 +59,8 @@ SOURCE = """
         backfilled = backfilled + excluded.backfilled,
         first_seen_at = least(first_seen_at, excluded.first_seen_at),
         last_seen_at = greatest(last_seen_at, excluded.last_seen_at),
-        last_event_at = greatest(last_event_at, excluded.last_event_at)
+        last_event_at = greatest(last_event_at, excluded.last_event_at),
+        mismatched = mismatched + excluded.mismatched
 """
 
 
@@ -243,12 +244,15 @@ def _account(db: Db, batch: Batched, landed: Landed) -> None:
         db,
         "SELECT max(ts) FILTER (WHERE ts_quality IS DISTINCT FROM 'receiver') AS at,"
         " arg_max(event_id, (ts, event_id)) AS id,"
-        " count(*) FILTER (WHERE ts < $at::TIMESTAMPTZ - $old::INTERVAL) AS old FROM fresh",
+        " count(*) FILTER (WHERE ts < $at::TIMESTAMPTZ - $old::INTERVAL) AS old,"
+        " count(*) FILTER (WHERE list_contains(signals, 'agent_mismatch')) AS mismatched"
+        " FROM fresh",
         at=at, old=BACKFILL,
     )[0]  # fmt: skip
     counts = [landed.lines, landed.events, landed.duplicates, landed.quarantined,
               landed.id_conflicts, newest["old"]]  # fmt: skip
-    db.execute(SOURCE, [marker.source, marker.adapter, *counts, at, newest["at"]])
+    row = [marker.source, marker.adapter, *counts, at, newest["at"], newest["mismatched"]]
+    db.execute(SOURCE, row)
     if landed.lines:
         minute = at.replace(second=0, microsecond=0)
         row = [marker.source, minute, landed.lines, newest["id"]]

@@ -13,8 +13,10 @@ CREATE TABLE IF NOT EXISTS sources (
     lines UBIGINT NOT NULL, events UBIGINT NOT NULL, duplicates UBIGINT NOT NULL,
     quarantined UBIGINT NOT NULL, id_conflicts UBIGINT NOT NULL, backfilled UBIGINT NOT NULL,
     first_seen_at TIMESTAMPTZ NOT NULL, last_seen_at TIMESTAMPTZ NOT NULL,  -- by the service's clock
-    last_event_at TIMESTAMPTZ                                               -- by the events' clock
+    last_event_at TIMESTAMPTZ,                                              -- by the events' clock
+    mismatched UBIGINT DEFAULT 0  -- events that claimed another agent than their sender may speak for
 );
+ALTER TABLE sources ADD COLUMN IF NOT EXISTS mismatched UBIGINT DEFAULT 0;
 
 CREATE TABLE IF NOT EXISTS arrivals (  -- lines a source sent in a minute of the service's clock; appended
     source VARCHAR NOT NULL, minute TIMESTAMPTZ NOT NULL, lines UBIGINT NOT NULL, last_event_id VARCHAR

@@ -15,6 +15,7 @@ from starlette.applications import Starlette
 
 from gatewatch import body as intake
 from gatewatch.api import Api
+from gatewatch.disk import Disk
 from gatewatch.parts import Parts, open_parts, utc_now
 from ingest.config import ConfigError, read_settings
 
@@ -69,7 +70,8 @@ class Asked:
         path.write_text(f'redact_key = "redact.key"\n{config}')
         self.parts: Parts = open_parts(read_settings(path))
         self.health = {"judge": "ok"}
-        app = Api(self.parts, lambda: self.health, lambda: None).app()
+        disk = Disk(self.parts.ledger.folder, 0, self.parts.lander.recover)
+        app = Api(self.parts, lambda: self.health, lambda: None, disk).app()
         self.http = Caller(app)
 
     def rows(self, sql: str, token: str = "", **params: Any) -> Any:
