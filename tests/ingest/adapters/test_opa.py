@@ -10,7 +10,7 @@ def read(*docs: Row) -> list[Row]:
     return kit.read("opa", docs)
 
 
-def decision(number: int = 1, **fields: object) -> Row:
+def decision(number: int = 1, /, **fields: object) -> Row:
     """A decision as it is uploaded. A `result` that is not given is undefined."""
     at = f"2026-03-10T09:00:{number:02d}.123456789Z"
     return {"decision_id": f"d-{number}", "timestamp": at, "input": ASKED, **fields}
