@@ -24,6 +24,7 @@ from dashboards import launch
 from detectors.worker import Worker
 from gatewatch.access import LOCAL
 from gatewatch.api import Api
+from gatewatch.connections import IDLE_SECONDS, bounded
 from gatewatch.direct import Direct, told_of
 from gatewatch.disk import REFUSALS, Disk
 from gatewatch.parts import Parts, utc_now
@@ -33,6 +34,7 @@ from ingest.config import ConfigError
 from ingest.cut import how
 from ingest.land import BehindError
 from ingest.ledger import LedgerError
+from ingest.segment import OWN
 from ingest.segment import OWN
 from ingest.tail import Tail
 
@@ -228,7 +230,8 @@ class Service:
         app = Api(self._parts, self.health, self._changed.set, self._disk).app()
         config = uvicorn.Config(
             app, host=host, port=settings.service.port, log_level="warning", access_log=False,
-            timeout_graceful_shutdown=10, lifespan="off",
+            timeout_graceful_shutdown=10, lifespan="off", timeout_keep_alive=IDLE_SECONDS,
+            http=bounded(settings.limits.connections),
         )  # fmt: skip
         server = uvicorn.Server(config)
         server.install_signal_handlers = lambda: None  # type: ignore[attr-defined]

@@ -6,7 +6,6 @@ Reads: files. Writes: nothing. Next: ingest/tail.py, ingest/split.py.
 
 import gzip
 import io
-import itertools
 import sys
 import zlib
 from collections.abc import Iterable, Iterator
@@ -16,11 +15,11 @@ from typing import BinaryIO, Protocol, cast
 import zstandard
 
 from ingest.batch import Batch, Line
-from ingest.split import BOM, HEAD, Splitter, elements
+from ingest.cut import LINES, Cutter, How
+from ingest.split import HEAD
 
 CHUNK = 1 << 20
 BITE = 1 << 10  # zstd: one byte of input can make 32 KiB of text
-MAX_WHOLE = 256 << 20  # bytes of one pretty-printed text: it must fit into memory
 
 
 class ReadError(Exception):
@@ -151,7 +150,7 @@ def read_file(
     max_line: int,
     batch_bytes: int,
     stream: BinaryIO | None = None,
-    envelope: str | None = None,
+    how: How = LINES,
 ) -> Iterator[Batch]:
     """All lines of one file (`-`: of standard input, or of `stream`), the last one without a
     line end too. A JSON array or objects over several lines give one line per object, an
@@ -159,64 +158,49 @@ def read_file(
     Raises ReadError for a damaged file, after all lines that could be read; OSError."""
     if stream is None and str(path) != "-":
         with path.open("rb") as file:
-            yield from read_file(path, source, adapter, max_line, batch_bytes, file, envelope)
+            yield from read_file(path, source, adapter, max_line, batch_bytes, file, how)
         return
     text = unpacked(stream or sys.stdin.buffer)
     pieces = chunks(text, min(CHUNK, batch_bytes))
-    start = b""
-    for chunk in pieces:  # up to the first line end: it tells a pretty-printed file
-        start += chunk
-        if b"\n" in start.lstrip() or len(start) > max_line:
-            break
-    if _spread(start, envelope):
-        whole = _whole(start, pieces)
-        lines = elements(whole, max_line, envelope)
-        for number, group in enumerate(_groups(lines, batch_bytes)):
-            yield Batch(source, adapter, group, pos=f"{path}:{number}")
-        return
-    splitter = Splitter(max_line, envelope)
-    for at, group in _by_line(itertools.chain([start], pieces), splitter, batch_bytes):
+    start, error = b"", None
+    try:
+        for chunk in pieces:
+            start += chunk
+            if how.told(start) or len(start) > max_line:
+                break
+    except ReadError as found:
+        error = found
+    text_of = _then(start, pieces, error)
+    for at, group in _grouped(text_of, how.cutter(start, max_line), batch_bytes):
         for part in _groups(group, batch_bytes):  # an opened envelope may be more than a batch
-            yield Batch(source, adapter, part, pos=f"{path}:{at}")
+            yield Batch(source, adapter, part, pos=f"{path}:{at}", zone=how.zone)
 
 
-def _spread(start: bytes, envelope: str | None) -> bool:
-    """Whether a text that begins so holds values over several lines."""
-    first, end, _ = start.removeprefix(BOM).lstrip().partition(b"\n")
-    first = first.rstrip()
-    if envelope is not None and end and first[:1] == b"{" and first[-1:] in b"{[":
-        return True
-    return first[:1] == b"[" or first == b"{"
+def _then(start: bytes, rest: Iterator[bytes], error: ReadError | None) -> Iterator[bytes]:
+    yield start
+    if error is not None:
+        raise error
+    yield from rest
 
 
-def _by_line(
-    pieces: Iterable[bytes], splitter: Splitter, batch_bytes: int
+def _grouped(
+    pieces: Iterable[bytes], cutter: Cutter, batch_bytes: int
 ) -> Iterator[tuple[int, list[Line]]]:
     """Where each group begins, and its lines; of a damaged file, what could be read of it."""
     at, group = 0, list[Line]()
     try:
         for chunk in pieces:
-            group += splitter.split(chunk)
-            if group and splitter.consumed - at >= batch_bytes:
+            group += cutter.split(chunk)
+            if group and cutter.consumed - at >= batch_bytes:
                 yield at, group
-                at, group = splitter.consumed, []
+                at, group = cutter.consumed, []
     except ReadError:
         if group:
             yield at, group
         raise
-    group += splitter.finish()
+    group += cutter.finish()
     if group:
         yield at, group
-
-
-def _whole(start: bytes, rest: Iterator[bytes]) -> bytes:
-    parts, size = [start], len(start)
-    for chunk in rest:
-        parts.append(chunk)
-        size += len(chunk)
-        if size > MAX_WHOLE:
-            raise ReadError(f"is one JSON text of more than {MAX_WHOLE >> 20} MiB")
-    return b"".join(parts)
 
 
 def _groups(lines: list[Line], batch_bytes: int) -> Iterator[list[Line]]:

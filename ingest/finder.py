@@ -4,12 +4,14 @@ Reads: folders. Writes: nothing. Next: ingest/tail.py.
 """
 
 import glob
+import hashlib
 import os
 import stat
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 Identity = tuple[int, int]  # device, inode
+MOVES = 2  # times that the inode of a path may change under content that goes on
 
 
 @dataclass(frozen=True)
@@ -28,12 +30,30 @@ class Finder:
     def __init__(self, patterns: Sequence[str]) -> None:
         self.patterns = tuple(patterns)
         self.problems: list[tuple[str, str]] = []
+        self._moves: dict[str, int] = {}  # how often a path went on under another inode
+        self._no_inode: set[str] = set()  # paths of which it did too often
+
+    def identity(self, path: str, info: os.stat_result) -> Identity:
+        """Device and inode; where there are none that last (network file systems, FUSE), the path
+        stands for the inode."""
+        lasting = info.st_ino and path not in self._no_inode
+        return info.st_dev, info.st_ino if lasting else inode_of(path)
+
+    def moved_inode(self, path: str) -> None:
+        """The file that was read under this path goes on here, and its inode is another."""
+        self._moves[path] = self._moves.get(path, 0) + 1
+
+    def restore(self, path: str, inode: int) -> None:
+        """What an earlier process knew of a file."""
+        if inode == inode_of(path):
+            self._no_inode.add(path)
 
     def look(self, followed: Iterable[tuple[Identity, str]]) -> list[Seen]:
         """Every file of the patterns once (a link and its target are one), and each of `followed`
         (with its last path) wherever in its folder it is now. Oldest first, so that what was
         rotated is read before what came after it."""
         self.problems = []
+        self._no_inode |= {path for path, moves in self._moves.items() if moves >= MOVES}
         found: dict[Identity, Seen] = {}
         for pattern in self.patterns:
             for path in sorted(glob.glob(pattern, recursive=True)):  # noqa: PTH207, any text
@@ -63,7 +83,7 @@ class Finder:
             self.problem(path, error)
             return None
         if stat.S_ISREG(info.st_mode):
-            return Seen(path, identity_of(info), (info.st_size, info.st_mtime_ns))
+            return Seen(path, self.identity(path, info), (info.st_size, info.st_mtime_ns))
         if not stat.S_ISDIR(info.st_mode):
             self.problems.append((path, "is no regular file."))
         return None
@@ -92,8 +112,9 @@ class Finder:
         return seen if seen is not None and seen.identity == identity else None
 
 
-def identity_of(info: os.stat_result) -> Identity:
-    return info.st_dev, info.st_ino
+def inode_of(path: str) -> int:
+    """A number that stands for the inode of a file where inodes do not last."""
+    return int.from_bytes(hashlib.sha256(os.fsencode(path)).digest()[:8], "big")
 
 
 def _entries(folder: str) -> list[tuple[int, str]]:

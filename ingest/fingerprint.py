@@ -16,6 +16,7 @@ from ingest.split import HEAD
 
 Index = dict[tuple[int, str], list[Offset]]  # by length and digest of the first bytes
 
+ENDS = (b"\n", b"}", b",", b"]")  # of lines and values: what an offset stands after
 HALF = 33  # characters of a fingerprint that speak of the first bytes
 _SUFFIX = re.compile(r"\.(?:gz|zst|old|bak|copy)(?=\.|$)|~$")
 _DATES = re.compile(r"[\d\W_]+(?:T[\d\W_]+)?Z?", re.ASCII)
@@ -42,7 +43,7 @@ def fits(path: Path, head: bytes, offset: Offset) -> bool:
     last = before(path, offset.pos)
     if last is None or fingerprint(start, last) != offset.print:
         return False
-    return last.endswith(b"\n") or (offset.finished and before(path, offset.pos + 1) is None)
+    return last.endswith(ENDS) or (offset.finished and before(path, offset.pos + 1) is None)
 
 
 def mark(offset: Offset, pos: int, file: int, finished: bool) -> Offset:

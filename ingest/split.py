@@ -69,6 +69,12 @@ class Splitter:
         self.consumed, self.pending = self.consumed + self.pending, 0
         return lines
 
+    @property
+    def whole(self) -> bool:
+        """Whether the last line is a whole object already, so that its LF may never come."""
+        text = b"".join(self._parts).removeprefix(BOM)
+        return self._hash is None and text.lstrip()[:1] == b"{" and _whole_value(text)
+
     def _keep(self, part: bytes) -> None:
         """Remember a part of a line; once it is too long, only its head and its digest."""
         if not part:

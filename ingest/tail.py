@@ -5,44 +5,20 @@ and an inode is given out again. What does not fit its fingerprint is read from 
 Reads: files, tail_offsets. Writes: nothing itself. Next: ingest/land.py, which stores the offsets.
 """
 
-import os
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 import msgspec
 
-from ingest.batch import Batch, Line, Offset
-from ingest.files import ReadError, chunks, head_of, is_compressed, skip, start_of, unpacked
-from ingest.finder import Finder, Identity, Seen, identity_of
-from ingest.fingerprint import Index, candidates, fingerprint, fits, mark, moved_on, remember
-from ingest.split import HEAD, Splitter
+from ingest.batch import Batch, Offset
+from ingest.cut import LINES, How
+from ingest.files import ReadError, head_of, is_compressed, start_of
+from ingest.finder import Finder, Identity, Seen
+from ingest.fingerprint import Index, candidates, fits, remember
+from ingest.followed import CLOSED, Known, Reader, same
 
-TURNS = 64  # batches of one file in one poll: a flood in one file must not hide the others
 PAST = 1000  # contents that were overwritten in place: their copy may turn up later
-
-
-class _Known:
-    """A file that is followed: what was landed of it, and what was read but not yet landed."""
-
-    def __init__(self, offset: Offset, landed: bool) -> None:
-        self.landed = offset if landed else None
-        self.read = offset
-        self.state: tuple[int, int] | None = None  # as it was when all of it had been read
-        self.splitter: Splitter | None = None
-        self.base = 0  # where in the file the splitter began
-        self.behind = False  # there is more to read than was read in this poll
-        self.gone = False
-
-    def split(self, max_line: int, envelope: str | None) -> Splitter:
-        if self.splitter is None:
-            self.splitter, self.base = Splitter(max_line, envelope), self.read.pos
-        return self.splitter
-
-    def fed(self) -> int:
-        """Bytes of the file that were looked at, the unfinished last line among them."""
-        held = self.splitter
-        return self.read.pos if held is None else self.base + held.consumed + held.pending
 
 
 class Tail:
@@ -55,14 +31,16 @@ class Tail:
         patterns: Sequence[str],
         max_line: int,
         batch_bytes: int,
-        envelope: str | None = None,
+        how: How = LINES,
     ) -> None:
-        self.source, self.adapter, self.envelope = source, adapter, envelope
-        self.max_line, self.batch_bytes = max_line, batch_bytes
+        self.source = source
         self.behind = False  # after a poll: more is waiting, poll again at once
         self._finder = Finder(patterns)
-        self._known: dict[Identity, _Known] = {}
+        self._reader = Reader(source, adapter, self._finder, max_line, batch_bytes, how)
+        self._known: dict[Identity, Known] = {}
         self._past: deque[Offset] = deque(maxlen=PAST)
+        self._waited = True
+        self._namesakes: dict[str, list[Known]] = {}  # by path, while a poll needs it
         self._settling: dict[Identity, tuple[int, int]] = {}
 
     @property
@@ -73,7 +51,8 @@ class Tail:
         """Go on from what an earlier process landed; offsets of other sources are left out."""
         for offset in offsets:
             if offset.source == self.source:
-                self._known[offset.device, offset.inode] = _Known(offset, landed=True)
+                self._finder.restore(offset.path, offset.inode)
+                self._known[offset.device, offset.inode] = Known(offset, landed=True)
 
     def done(self, batch: Batch) -> None:
         """The batch has landed. One that is not done is given again by the next poll."""
@@ -81,20 +60,25 @@ class Tail:
             if (known := self._known.get((offset.device, offset.inode))) is not None:
                 known.landed = offset
 
-    def poll(self, final: bool = False) -> Iterator[Batch]:
+    def poll(self, final: bool = False, waited: bool = True) -> Iterator[Batch]:
         """What is new, in batches of one file each: known files first, in turns.
 
         `final`: also the last line of each file that has no line end, and compressed files that
-        may still be growing. Land each batch and call done() before the next poll.
+        may still be growing. `waited`: so much time has passed since the last poll with it that a
+        file which is the same may be taken for done. Land each batch and call done() before the
+        next poll.
         """
         self._forget_unlanded()
+        self._waited, self._namesakes = waited, {}
         turns, fresh = deque[Iterator[Batch]](), list[Seen]()
         for seen in self._look():
             known = self._recognised(seen)
             if known is None:
                 fresh.append(seen)
             elif known.state != seen.state or (final and known.fed() > known.read.pos):
-                turns.append(self._read(known, seen, final))
+                turns.append(self._reader.read(known, seen, final))
+            elif waited and known.quiet < CLOSED and known.fed() > known.read.pos:
+                turns.append(self._reader.closed(known, seen))
         while turns:
             turn = turns.popleft()
             if (batch := next(turn, None)) is not None:
@@ -108,7 +92,7 @@ class Tail:
             if known.landed is None:
                 del self._known[identity]
             elif known.landed is not known.read:
-                self._known[identity] = _Known(known.landed, landed=True)
+                self._known[identity] = Known(known.landed, landed=True)
 
     def _look(self) -> list[Seen]:
         followed = [(i, each.read.path) for i, each in self._known.items() if not each.gone]
@@ -116,24 +100,43 @@ class Tail:
         here = {seen.identity for seen in found}
         for identity, known in self._known.items():
             known.gone = identity not in here
+            known.state = None if known.gone else known.state
         return found
 
-    def _recognised(self, seen: Seen) -> _Known | None:
+    def _recognised(self, seen: Seen) -> Known | None:
         """The file that is known under this inode, if it still is that file."""
         known = self._known.get(seen.identity)
         if known is None:
             return None
         if known.state != seen.state:
             try:
-                if not _same(known, seen):
+                if not same(known, seen):
                     self._past.append(known.read)
                     del self._known[seen.identity]
                     return None
+                if known.state is None:
+                    self._catch_up(known, seen)
             except (OSError, ReadError):
                 return known  # reading it will say what is wrong
         if known.read.path != seen.path:
             known.read = known.landed = msgspec.structs.replace(known.read, path=seen.path)
         return known
+
+    def _catch_up(self, known: Known, seen: Seen) -> None:
+        """A file that is back, or is seen for the first time since a start, may have been read on
+        under another inode: editors and some file systems give a file inodes in turn."""
+        if not self._namesakes:
+            for each in self._known.values():
+                self._namesakes.setdefault(each.read.path, []).append(each)
+        for other in self._namesakes.get(seen.path, []):
+            if other.read.pos > known.read.pos:
+                path = Path(seen.path)
+                if fits(path, head_of(path), other.read):
+                    device, inode = seen.identity
+                    on = msgspec.structs.replace(other.read, device=device, inode=inode)
+                    known.read = known.landed = on
+                    known.cutter = None
+                    self._finder.moved_inode(seen.path)
 
     # Files that are new
 
@@ -155,28 +158,31 @@ class Tail:
                 continue
             if known is not None:
                 start = known.read
-                yield from self._read(known, seen, final)
+                yield from self._reader.read(known, seen, final)
                 if known.landed is None and known.read is start:  # nothing new: remember that
-                    yield self._batch(start, [], start.pos)
+                    yield self._reader.batch(start, [], start.pos)
                 remember(index, known.read)
 
-    def _adopt(self, seen: Seen, index: Index, final: bool) -> _Known | None:
+    def _adopt(self, seen: Seen, index: Index, final: bool) -> Known | None:
         if seen.identity in self._known or not self._settled(seen, final):
             return None
         offset = self._origin(seen, index)
         if offset is None or (seen.only_copy and offset.pos == 0):
             return None
-        known = self._known[seen.identity] = _Known(offset, landed=offset.pos == 0)
+        known = self._known[seen.identity] = Known(offset, landed=offset.pos == 0)
         return known
 
     def _settled(self, seen: Seen, final: bool) -> bool:
         """A compressed file is read when it has stopped growing since the last poll."""
         if final or not is_compressed(start_of(Path(seen.path))):
             return True
-        settled = self._settling.pop(seen.identity, None) == seen.state
-        if not settled:
+        settled = self._settling.get(seen.identity) == seen.state
+        if settled and self._waited:
+            del self._settling[seen.identity]
+            return True
+        if self._waited or not settled:
             self._settling[seen.identity] = seen.state
-        return settled
+        return False
 
     def _origin(self, seen: Seen, index: Index) -> Offset | None:
         """Where to begin: after what was already read of the same content under another inode,
@@ -188,85 +194,9 @@ class Tail:
             if other is not None and other.behind and other.read.print == offset.print:
                 return None
             if fits(path, head, offset):
+                if other is not None and other.gone and offset.path == seen.path:
+                    self._finder.moved_inode(seen.path)
                 return msgspec.structs.replace(
                     offset, path=seen.path, device=device, inode=inode, finished=False
                 )
         return Offset(self.source, seen.path, device, inode, 0, "", 0, finished=False)
-
-    # Reading
-
-    def _read(self, known: _Known, seen: Seen, final: bool) -> Iterator[Batch]:
-        """What is new in one file."""
-        try:
-            if is_compressed(start_of(Path(seen.path))):
-                yield from self._unpack(known, seen)
-            else:
-                yield from self._grown(known, seen, final)
-        except (OSError, ReadError) as error:
-            self._finder.problem(seen.path, error)
-            if isinstance(error, OSError):
-                return  # the next poll tries again; a damaged file only when it has changed
-        if not known.behind:
-            known.state = seen.state
-
-    def _grown(self, known: _Known, seen: Seen, final: bool) -> Iterator[Batch]:
-        """A plain file, up to the size that it had when it was found. It is open only while a
-        batch is read: there may be thousands."""
-        splitter, turns = known.split(self.max_line, self.envelope), 0
-        while turns < TURNS and (batch := self._next(known, splitter, seen)) is not None:
-            turns += 1
-            yield batch
-        known.behind = turns == TURNS
-        if final and not known.behind and (lines := splitter.finish()):
-            pos = known.base + splitter.consumed
-            with Path(seen.path).open("rb") as file:
-                yield self._took(known, lines, mark(known.read, pos, file.fileno(), True))
-
-    def _next(self, known: _Known, splitter: Splitter, seen: Seen) -> Batch | None:
-        with Path(seen.path).open("rb", buffering=0) as file:
-            if identity_of(os.fstat(file.fileno())) != seen.identity:
-                return None  # replaced since it was found: the next poll sees it
-            file.seek(known.fed())
-            while (left := seen.state[0] - known.fed()) > 0:
-                if not (chunk := file.read(min(self.batch_bytes, left))):
-                    return None
-                if lines := splitter.split(chunk):
-                    pos = known.base + splitter.consumed
-                    return self._took(known, lines, mark(known.read, pos, file.fileno(), False))
-        return None
-
-    def _unpack(self, known: _Known, seen: Seen) -> Iterator[Batch]:
-        """A compressed file, as a stream from its start; finished when it ends as it should."""
-        path, base = Path(seen.path), known.read.pos
-        head, splitter = head_of(path), Splitter(self.max_line, self.envelope)
-        with path.open("rb") as file:
-            text = unpacked(file)
-            last = skip(text, base) or b""
-            for chunk in chunks(text, self.batch_bytes):
-                lines = splitter.split(chunk)
-                if lines:
-                    pos, cut = base + splitter.consumed, chunk.rfind(b"\n") + 1
-                    shown = fingerprint(head[:pos], (last + chunk[:cut])[-HEAD:])
-                    yield self._took(known, lines, moved_on(known.read, pos, shown, False))
-                last = (last + chunk)[-HEAD:]
-        lines = splitter.finish()
-        pos = base + splitter.consumed
-        done = moved_on(known.read, pos, fingerprint(head[:pos], last), True)
-        if done != known.read:
-            yield self._took(known, lines, done)
-
-    def _took(self, known: _Known, lines: Sequence[Line], offset: Offset) -> Batch:
-        start, known.read = known.read.pos, offset
-        return self._batch(offset, lines, start)
-
-    def _batch(self, offset: Offset, lines: Sequence[Line], start: int) -> Batch:
-        where = f"{offset.path}:{start}"
-        return Batch(self.source, self.adapter, lines, pos=where, offsets=(offset,))
-
-
-def _same(known: _Known, seen: Seen) -> bool:
-    """Whether the file under a known inode still begins with what was read of it."""
-    path = Path(seen.path)
-    if seen.state[0] < known.fed() and not is_compressed(start_of(path)):
-        return False
-    return fits(path, head_of(path), known.read)

@@ -37,7 +37,8 @@ from ingest import adapter as adapters
 from ingest.apply import Landed
 from ingest.batch import Batch, Oversized
 from ingest.chain import verify as check_chain
-from ingest.config import ConfigError, Settings
+from ingest.config import ConfigError, Settings, Source
+from ingest.cut import how
 from ingest.files import ReadError, read_file
 from ingest.land import Ready
 from ingest.store import StoreBusyError, memory_store, open_store
@@ -233,14 +234,13 @@ def _batches(
     size = limits.batch_bytes  # a service takes no more than limits.body_bytes at once
     if isinstance(there, Parts):
         size = max(size, BULK_BYTES)
-        envelope = there.lander.check(adapter, source).envelope
+        header = there.lander.check(adapter, source)
     else:
         with memory_store().writing() as db:
-            envelope = adapters.load(adapter, db, "--adapter").header.envelope
+            header = adapters.load(adapter, db, "--adapter", chosen.adapters).header
+    cut = how(header, chosen.sources.get(source, Source()))
     try:
-        yield from read_file(
-            Path(path), source, adapter, limits.line_bytes, size, envelope=envelope
-        )
+        yield from read_file(Path(path), source, adapter, limits.line_bytes, size, how=cut)
     except ReadError as error:
         raise ConfigError(f"{path}: {error}. Every line before that was landed.") from None
 

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ingest.batch import Line, Oversized
+from ingest.cut import How
 from ingest.envelope import opened
 from ingest.files import read_file
 from ingest.split import Splitter, elements
@@ -18,7 +19,7 @@ from ingest.split import Splitter, elements
 
 def of_file(data: bytes, max_line: int = 100, batch_bytes: int = 1000) -> list[Line]:
     stream = io.BytesIO(data)
-    found = read_file(Path("-"), "s", "a", max_line, batch_bytes, stream, envelope="Records")
+    found = read_file(Path("-"), "s", "a", max_line, batch_bytes, stream, How(envelope="Records"))
     return [line for batch in found for line in batch.lines]
 
 

@@ -1,6 +1,7 @@
 """The tail, on real files that rotate, shrink, move, and are written in halves."""
 
 import gzip
+import io
 import json
 import os
 import shutil
@@ -13,6 +14,7 @@ import pytest
 import zstandard
 
 from ingest.batch import Batch, Offset, Oversized
+from ingest.cut import LINES, How
 from ingest.fingerprint import fingerprint
 from ingest.tail import Tail
 
@@ -23,14 +25,21 @@ STEPS = ["B001", "B003", "B005", "B006", "B008", "B010"]
 class Reader:
     """A tail that is stopped and started, and all that it landed."""
 
-    def __init__(self, *patterns: Path, max_line: int = 1 << 20, batch_bytes: int = 1 << 16):
-        self.patterns, self.limits = [str(each) for each in patterns], (max_line, batch_bytes)
+    def __init__(
+        self,
+        *patterns: Path,
+        max_line: int = 1 << 20,
+        batch_bytes: int = 1 << 16,
+        how: How = LINES,
+    ):
+        self.patterns, self.how = [str(each) for each in patterns], how
+        self.limits = max_line, batch_bytes
         self.offsets: dict[tuple[int, int], Offset] = {}
         self.lines: list[Any] = []
         self.start()
 
     def start(self) -> None:
-        self.tail = Tail("s", "native", self.patterns, *self.limits)
+        self.tail = Tail("s", "native", self.patterns, *self.limits, self.how)
         self.tail.restore(self.offsets.values())
 
     def poll(self, final: bool = False, land: bool = True) -> list[Any]:
@@ -473,3 +482,217 @@ def test_any_order_of_writing_rotating_and_restarting_gives_each_line_once(
 
     found = [text for text in texts(reader.lines) if text]
     assert sorted(found) == sorted(numbered(0, written))
+
+
+DOCUMENTS = How(format="json")
+
+
+def indented(first: int, last: int) -> str:
+    return json.dumps([{"n": n, "more": {"x": [n]}} for n in range(first, last)], indent=2)
+
+
+def numbers(lines: Sequence[Any]) -> list[int]:
+    return [json.loads(line)["n"] for line in lines if line]
+
+
+@pytest.mark.parametrize("how", [DOCUMENTS, LINES])
+def test_an_array_over_many_lines_is_read_as_it_grows_and_after_a_restart(
+    how: How, tmp_path: Path
+) -> None:
+    log, text = tmp_path / "a.json", indented(0, 30)
+    reader = Reader(log, batch_bytes=200, how=how)
+    for at in range(0, len(text), 333):
+        append(log, text[at : at + 333], end="")
+        reader.poll()
+        reader.start()
+
+    assert numbers(reader.lines) == list(range(30))
+    append(log, "\n" + indented(30, 40))
+    assert numbers(reader.poll()) == list(range(30, 40))
+    reader.start()
+    assert reader.poll() == []
+
+
+@pytest.mark.parametrize("compress", [gzip.compress, zstandard.compress])
+def test_a_document_in_a_compressed_file_needs_no_line_end(compress: Any, tmp_path: Path) -> None:
+    (tmp_path / "a").write_bytes(compress(indented(0, 500).encode()))
+    reader = Reader(tmp_path / "*", batch_bytes=1000, how=DOCUMENTS)
+    reader.poll()
+
+    assert numbers(reader.poll()) == list(range(500))
+    reader.start()
+    assert reader.poll() == []
+
+
+def test_an_envelope_in_a_tailed_file_gives_its_elements(tmp_path: Path) -> None:
+    text = json.dumps({"Records": [{"n": n} for n in range(5)]})
+    (tmp_path / "trail.json").write_text(text)
+    reader = Reader(tmp_path / "*.json", how=How("json", "Records"))
+
+    assert [json.loads(line)["Records"][0]["n"] for line in reader.poll()] == [0, 1, 2, 3, 4]
+
+
+def test_a_last_object_without_its_line_end_is_read_when_nothing_more_comes(
+    tmp_path: Path,
+) -> None:
+    log = tmp_path / "a.json"
+    append(log, '{"n": 1}', '{"n": 2}', end="")
+    reader = Reader(log)
+
+    assert numbers(reader.poll()) == [1]
+    assert reader.poll() == []
+    assert numbers(reader.poll()) == [2]
+    assert reader.poll() == []
+    append(log, "", '{"n": 3}')
+    assert numbers(reader.poll()) == [3]
+    reader.start()
+    append(log, '{"n": 4}')
+    assert numbers(reader.poll()) == [4]
+
+
+def test_a_last_line_that_is_no_whole_object_waits_for_its_end(tmp_path: Path) -> None:
+    log = tmp_path / "a.log"
+    append(log, '{"n": ', end="")
+    reader = Reader(log)
+    for _ in range(5):
+        assert reader.poll() == []
+    append(log, "5}")
+
+    assert numbers(reader.poll()) == [5]
+
+
+def test_a_text_log_waits_for_the_end_of_each_line(tmp_path: Path) -> None:
+    log = tmp_path / "a.log"
+    append(log, "{}", end="")
+    reader = Reader(log, how=How("text"))
+
+    assert [reader.poll() for _ in range(4)] == [[]] * 4
+
+
+def test_the_log_of_a_container_gives_what_the_program_wrote_through_restarts(
+    tmp_path: Path,
+) -> None:
+    log, stamp = tmp_path / "0.log", "2026-03-10T09:00:00Z stdout"
+    reader = Reader(log, how=How(wrapper="cri"))
+    for number in range(5):
+        append(log, f'{stamp} P {{"n":', f"{stamp} P  ")
+        reader.poll()
+        reader.start()
+        append(log, f"{stamp} F {number}}}")
+        reader.poll()
+
+    assert numbers(reader.lines) == [0, 1, 2, 3, 4]
+
+
+def test_a_file_whose_inode_is_another_each_time_is_still_one_file(tmp_path: Path) -> None:
+    log, reader = tmp_path / "a.log", Reader(tmp_path / "a.log")
+    for number in range(12):
+        text = log.read_text() if log.exists() else ""
+        (tmp_path / "new").write_text(text + f"line {number}\n")
+        (tmp_path / "new").replace(log)
+        reader.poll()
+        if number % 5 == 4:
+            reader.start()
+        assert reader.poll() == []
+
+    assert texts(reader.lines) == [f"line {number}" for number in range(12)]
+    assert len(reader.offsets) <= 4
+    (tmp_path / "new").write_text("of another content\n")
+    (tmp_path / "new").replace(log)
+    assert texts(reader.poll()) == ["of another content"]
+
+
+def test_where_no_file_has_an_inode_the_path_stands_for_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = {name: getattr(os, name) for name in ("stat", "fstat")}
+
+    def without(name: str) -> Any:
+        def stat(*args: Any, **more: Any) -> os.stat_result:
+            info = real[name](*args, **more)
+            kept = {key: getattr(info, key) for key in dir(info) if key.startswith("st_")}
+            return os.stat_result([info[0], 0, *info[2:]], kept)
+
+        return stat
+
+    for name in real:
+        monkeypatch.setattr(os, name, without(name))
+    for name in "ab":
+        append(tmp_path / f"{name}.log", "one", name)
+    reader = Reader(tmp_path / "*.log*")
+
+    assert sorted(texts(reader.poll())) == ["a", "b", "one", "one"]
+    append(tmp_path / "a.log", "two")
+    reader.start()
+    assert texts(reader.poll()) == ["two"]
+    append(tmp_path / "a.log", "three")
+    (tmp_path / "a.log").rename(tmp_path / "a.log.1")
+    append(tmp_path / "a.log", "four")
+    assert sorted(texts(reader.poll())) == ["four", "three"]
+    assert reader.poll() == []
+
+
+def test_a_file_that_may_not_be_read_for_a_while_loses_nothing(tmp_path: Path) -> None:
+    log = tmp_path / "a.log"
+    append(log, "one")
+    reader = Reader(log)
+    reader.poll()
+    append(log, "two")
+    log.chmod(0)
+    user = os.geteuid()
+    try:
+        if user == 0:  # whom no permission stops
+            tmp_path.chmod(0o755)
+            for folder in (tmp_path.parent, tmp_path.parent.parent):
+                folder.chmod(0o755)
+            os.seteuid(65_534)
+        assert reader.poll() == []
+        assert reader.tail.problems == [(str(log), "can't be read: Permission denied.")]
+    finally:
+        os.seteuid(user)
+    log.chmod(0o600)
+
+    assert texts(reader.poll()) == ["two"]
+    assert reader.tail.problems == []
+
+
+def test_a_file_that_is_deleted_while_it_is_read_is_no_trouble(tmp_path: Path) -> None:
+    log = tmp_path / "a.log"
+    append(log, *numbered(0, 100))
+    reader = Reader(tmp_path / "*.log", batch_bytes=500)
+    batches = reader.tail.poll()
+    reader.land(next(batches))
+    log.unlink()
+
+    for batch in batches:
+        reader.land(batch)
+
+    assert texts(reader.lines) == numbered(0, len(reader.lines))
+    append(tmp_path / "b.log", "next")
+    assert texts(reader.poll()) == ["next"]
+    assert reader.tail.problems == []
+
+
+def test_a_poll_of_thousands_of_unchanged_files_opens_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(300):
+        append(tmp_path / f"agent-{number}.log", f"first of {number}")
+    reader = Reader(tmp_path / "*.log")
+    reader.poll()
+    opened: list[Any] = []
+    real = io.open
+
+    def noted(*args: Any, **more: Any) -> Any:
+        opened.append(args)
+        return real(*args, **more)
+
+    monkeypatch.setattr(io, "open", noted)
+
+    assert reader.poll() == []
+
+    assert opened == []
+    append(tmp_path / "agent-7.log", "second")
+    opened.clear()
+    assert texts(reader.poll()) == ["second"]
+    assert 0 < len(opened) < 10
