@@ -45,11 +45,11 @@ class Api:
         disk: Disk,
     ) -> None:  # fmt: skip
         self._parts, self._health, self._disk = parts, health, disk
-        self._intake = Intake(parts, landed, disk)
+        self.intake = Intake(parts, landed, disk)
 
     def app(self) -> Starlette:
         routes = [
-            *self._intake.routes(),
+            *self.intake.routes(),
             Route("/v1/sql", self.sql, methods=["POST"]),
             Route("/v1/alerts/{alert}/ack", self.ack, methods=["POST"]),
             Route("/v1/alerts/{alert}/verdict", self.verdict, methods=["POST"]),

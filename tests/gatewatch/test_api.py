@@ -7,19 +7,14 @@ from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
 
-import httpx
-import pyarrow as pa
 import pytest
 import zstandard
-from starlette.applications import Starlette
 
 from gatewatch import body as intake
-from gatewatch.api import Api
-from gatewatch.disk import Disk
-from gatewatch.parts import Parts, open_parts, utc_now
-from ingest.config import ConfigError, read_settings
+from gatewatch.parts import utc_now
+from ingest.config import ConfigError
+from tests.kit_http import CASES, Asked, lines
 
-CASES = Path(__file__).parents[3] / "shared" / "cases" / "fixtures"
 OPEN = '[sources.gate]\nadapter = "native"\n'
 TOKENS = (
     OPEN
@@ -41,48 +36,6 @@ token = "o-token"
 )
 
 
-class Caller:
-    """Speaks to an application in this process."""
-
-    def __init__(self, app: Starlette) -> None:
-        self._transport = httpx.ASGITransport(app=app)
-
-    def request(self, method: str, path: str, **more: Any) -> httpx.Response:
-        async def ask() -> httpx.Response:
-            base = "http://localhost"
-            async with httpx.AsyncClient(transport=self._transport, base_url=base) as client:
-                return await client.request(method, path, **more)
-
-        return asyncio.run(ask())
-
-    def post(self, path: str, **more: Any) -> httpx.Response:
-        return self.request("POST", path, **more)
-
-    def get(self, path: str) -> httpx.Response:
-        return self.request("GET", path)
-
-
-class Asked:
-    """A client of one small installation."""
-
-    def __init__(self, folder: Path, config: str) -> None:
-        path = folder / "gatewatch.toml"
-        path.write_text(f'redact_key = "redact.key"\n{config}')
-        self.parts: Parts = open_parts(read_settings(path))
-        self.health = {"judge": "ok"}
-        disk = Disk(self.parts.ledger.folder, 0, self.parts.lander.recover)
-        app = Api(self.parts, lambda: self.health, lambda: None, disk).app()
-        self.http = Caller(app)
-
-    def rows(self, sql: str, token: str = "", **params: Any) -> Any:
-        headers = {"Authorization": f"Bearer {token}"} if token else {}
-        answer = self.http.post("/v1/sql", json={"sql": sql, "params": params}, headers=headers)
-        if answer.status_code != 200:
-            return answer.status_code, answer.json()["error"]
-        with pa.ipc.open_stream(answer.content) as stream:
-            return stream.read_all().to_pylist()
-
-
 @pytest.fixture
 def asked(tmp_path: Path) -> Iterator[Asked]:
     found = Asked(tmp_path, OPEN)
@@ -95,16 +48,6 @@ def guarded(tmp_path: Path) -> Iterator[Asked]:
     found = Asked(tmp_path, TOKENS)
     yield found
     found.parts.close()
-
-
-def lines(*numbers: int, **more: Any) -> bytes:
-    stamp = utc_now().isoformat()
-    docs = [
-        {"ts": stamp, "kind": "tool_call", "agent": "a1", "tool": "crm.export_contacts",
-         "decision": "deny", "event_id": f"e{number}", **more}
-        for number in numbers
-    ]  # fmt: skip
-    return b"".join(json.dumps(doc).encode() + b"\n" for doc in docs)
 
 
 def test_a_batch_whose_answer_was_lost_lands_once(asked: Asked) -> None:
