@@ -18,6 +18,7 @@ from detectors import alerts, detector
 from detectors.detector import Detector
 from detectors.ranges import INSTANT, Range, minus, slices, split, union
 from detectors.stretch import Stretch, replace, stretch
+from ingest import frozen
 from ingest.store import Db, Store, fetch, one
 
 SLICE = timedelta(days=31)  # one query looks at this much: bounds memory, not correctness
@@ -95,7 +96,10 @@ class Engine:
         """One detector's turn inside one transaction: how many stored rows changed, and how many
         slices are left for the next."""
         began = time.monotonic()
-        ready, later = split(due(db, each, now), now)
+        wanted, past = due(db, each, now), list[Range]()
+        if (floor := frozen.floor(db)) is not None:  # before it, it would count too few
+            past, wanted = split(wanted, floor + each.lookback)
+        ready, later = split(wanted, now)
         left = [part for whole in ready for part in slices(whole, SLICE)]
         done: list[Range] = []
         changed: list[Stretch] = []
@@ -104,7 +108,7 @@ class Engine:
             found = [stretch(each, row) for row in detector.find(each, db, *part)]
             changed += replace(db, each, part, found)
             done.append(part)
-        _remember(db, each, done, left + later, now)
+        _remember(db, each, done, left + later, past, now)
         alerts.reconcile(db, each, changed, now)
         return len(changed), len(left)
 
@@ -151,17 +155,23 @@ def history(db: Db) -> Range | None:
     return (row["since"], row["until"] + INSTANT) if row["since"] else None
 
 
-def _remember(db: Db, each: Detector, done: list[Range], later: list[Range], now: datetime) -> None:
-    """The new coverage of one detector: judged ranges united, and what stays due."""
-    sql = "SELECT since, until FROM judgements WHERE detector = $id AND status = 'judged'"
-    old = fetch(db, sql, id=each.id)
+def _remember(
+    db: Db, each: Detector, done: list[Range], later: list[Range], past: list[Range], now: datetime
+) -> None:
+    """The new coverage of one detector: judged ranges united, what stays due, and what is `past`
+    judging because of what was pruned."""
+    sql = "SELECT since, until FROM judgements WHERE detector = $id AND status = $status"
+    old = fetch(db, sql, id=each.id, status="judged")
+    over = fetch(db, sql, id=each.id, status="frozen")
+    past = union([(row["since"], row["until"]) for row in over] + past)
     # sparse history would leave a row an hour: quiet hours in between count as judged
     judged = minus(union([(row["since"], row["until"]) for row in old] + done,
-                         timedelta(days=1)), later)  # fmt: skip
+                         timedelta(days=1)), later + past)  # fmt: skip
     db.execute("DELETE FROM judgements WHERE detector = ?", [each.id])
     rows: list[tuple[object, ...]]
     rows = [(each.id, *part, "judged", None, now) for part in judged]
     rows += [(each.id, *part, "due", "its time or turn has not come", None) for part in later]
+    rows += [(each.id, *part, "frozen", "it reaches back to what was pruned", now) for part in past]
     if rows:
         db.executemany("INSERT INTO judgements VALUES (?, ?, ?, ?, ?, ?)", rows)
 

@@ -19,6 +19,7 @@ from ingest.config import Settings, read_settings
 from ingest.land import Lander
 from ingest.ledger import Ledger
 from ingest.redact import Redactor, load_key
+from ingest.signing import signer
 from ingest.store import Store, open_store
 
 DEFAULT = Path("gatewatch.toml")
@@ -98,7 +99,8 @@ def open_parts(
     redactor = Redactor(load_key(key_of(settings)))
     store = open_store(path, settings.service.memory_limit)
     try:
-        ledger = Ledger(ledger_of(path))
+        sign = signer(settings.ledger.sign_key, path.parent)
+        ledger = Ledger(ledger_of(path), seal_after=settings.ledger.seal_after, signer=sign)
         watched = {"step": step} if step else {}
         lander = Lander(store, ledger, redactor, own_adapters=settings.adapters, **watched)
         for name, source in settings.sources.items():

@@ -92,9 +92,9 @@ def apply(
     `poison`: ledger positions of lines that the adapter cannot read, with the reason; see `probe`.
     """
     docs = [
-        (batch.first + number, each.doc)
+        (batch.place(number), each.doc)
         for number, each in enumerate(parsed)
-        if each.doc is not None and batch.first + number not in poison
+        if each.doc is not None and batch.place(number) not in poison
     ]
     with _planned_for(db, len(docs)):
         _adapt(db, batch, docs, adapter)
@@ -125,7 +125,7 @@ def probe(
     """
     poison: dict[int, str] = {}
     waiting = [
-        [(batch.first + n, each.doc) for n, each in enumerate(parsed) if each.doc is not None]
+        [(batch.place(n), each.doc) for n, each in enumerate(parsed) if each.doc is not None]
     ]
     while waiting:
         part = waiting.pop()
@@ -191,7 +191,7 @@ def _mark(db: Db, batch: Batched, parsed: Sequence[Parsed]) -> None:
                 {
                     "marks": list(each.marks),
                     "paths": list(entry.redacted),
-                    "seq": batch.first + number,
+                    "seq": batch.place(number),
                 },
             )
 

@@ -1,6 +1,6 @@
 """Which events of a batch are new: nothing that was delivered twice counts twice.
 
-Reads: fresh (temporary), events. Writes: fresh. Next: ingest/calls.py.
+Reads: fresh (temporary), events. Writes: fresh, repeats. Next: ingest/calls.py.
 """
 
 from collections.abc import Sequence
@@ -46,7 +46,9 @@ def deduplicate(db: Db, at: datetime) -> tuple[int, int]:
     )
     taken = 0
     if one(db, "SELECT count(*) FROM known SEMI JOIN fresh USING (event_id)"):
-        sql = "DELETE FROM fresh WHERE event_id IN (SELECT event_id FROM known)"
+        again = "FROM fresh WHERE event_id IN (SELECT event_id FROM known)"
+        db.execute(f"INSERT INTO repeats SELECT event_id, ledger_seq {again}")
+        sql = f"DELETE {again}"
         taken += int(one(db, sql))
     if one(db, "SELECT count(*) > count(DISTINCT event_id) FROM fresh"):
         taken += int(

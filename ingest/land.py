@@ -7,8 +7,8 @@ Next: detectors/engine.py.
 """
 
 import threading
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -17,17 +17,16 @@ from typing import Any
 import duckdb
 import msgspec
 
-from ingest import adapter
+from ingest import adapter, frozen, retention
 from ingest.apply import AdapterError, Landed, apply, note_reached, probe
 from ingest.batch import Batch, Oversized
 from ingest.config import ConfigError
 from ingest.ledger import Ledger
 from ingest.parse import Parsed, parse, parse_text
 from ingest.redact import Redactor
-from ingest.segment import Batched, Entry, Marker
+from ingest.segment import OWN, Batched, Entry, Marker
 from ingest.store import Db, Store
 
-OWN = "gatewatch"  # the source, and the adapter, of what the service itself records
 Step = Callable[[str], None]
 
 
@@ -71,6 +70,22 @@ class Lander:
     def head(self) -> tuple[int, str]:
         """Lines in the ledger, and its chain hash."""
         return self._ledger.seq, self._ledger.head
+
+    @property
+    def ledger(self) -> Ledger:
+        return self._ledger
+
+    @contextmanager
+    def alone(self) -> Iterator[None]:
+        """While it is open nobody else lands, judges or tells; the database is up to the ledger."""
+        with self._turn, self._store.alone():
+            self.recover()
+            yield
+
+    def seal(self, now: datetime) -> bool:
+        """Seal a segment that is old, though no line comes that would. True if it was."""
+        with self._turn:
+            return self._ledger.seal_if_due(now)
 
     def read(self, batch: Batch) -> Ready:
         """Redact and parse a batch: the part of landing that needs no turn at the writer."""
@@ -152,7 +167,7 @@ class Lander:
             try:
                 with self._store.writing() as db:
                     if found is None:
-                        return _note(db, batch, parsed)
+                        return _note(db, batch, parsed, self._ledger.folder)
                     landed = apply(db, batch, parsed, found, poison)
                     self._step("applied")
                 return landed
@@ -226,13 +241,18 @@ def _parsed(entry: Entry, plain_text: bool) -> Parsed:
     return parse_text(entry.line) if plain_text else parse(entry.line)
 
 
-def _note(db: Db, batch: Batched, parsed: Sequence[Parsed]) -> Landed:
-    """What the service recorded itself, back into `operator_log`, and policies into theirs."""
+def _note(db: Db, batch: Batched, parsed: Sequence[Parsed], ledger: Path) -> Landed:
+    """What the service recorded itself, back into `operator_log`, and where else it belongs."""
     for number, each in enumerate(parsed):
         doc = msgspec.json.decode(each.doc or "{}")
         detail = msgspec.json.encode(doc["detail"]).decode()
-        row = [batch.first + number, batch.at, doc["actor"], doc["action"], doc["subject"], detail]
+        row = [batch.place(number), batch.at, doc["actor"], doc["action"], doc["subject"], detail]
+        if doc["action"] == "freeze":
+            frozen.land(db, doc["detail"])
+            row[-1] = "{}"  # they are in their own tables
         db.execute("INSERT INTO operator_log VALUES (?, ?, ?, ?, ?, ?, false)", row)
+        if doc["action"] == "prune":
+            retention.land(db, batch, number, doc["detail"], ledger)
         if doc["action"] == "policy":
             policy = doc["detail"]
             db.execute("INSERT INTO policies VALUES (?, ?, ?, ?)",

@@ -1,8 +1,8 @@
 """The append-only, hash-chained archive of lines.
 
 `FOLDER/YYYY-MM-DD/NNNNNN.ndjson` holds one JSON object a line, `{"at", "source", "pos", "raw"}`,
-and after each batch a marker, `{"end": {...}}`. A full segment is sealed: compressed to `.zst` and
-named in `manifest.ndjson` with its sha256 and the hash of the manifest line before it.
+and after each batch a marker, `{"end": {...}}`. A segment that is large, old or of another day is
+sealed: compressed to `.zst` and named in the manifest.
 Positions (`seq`) count lines from 1 and are implied by order; a marker repeats the last one.
 Reads: nothing else. Writes: the ledger folder. Next: ingest/chain.py, ingest/land.py.
 """
@@ -10,82 +10,102 @@ Reads: nothing else. Writes: the ledger folder. Next: ingest/chain.py, ingest/la
 import hashlib
 import io
 import os
-from collections.abc import Iterator, Sequence
-from datetime import UTC, datetime
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import msgspec
 import zstandard
 
+from ingest.manifest import GENESIS, Manifest, Piece, Sealed, cut, file_of, pieces, sync
 from ingest.segment import END, Batched, Entry, Marker, chained, encode, read_batches
+from ingest.signing import Signer
 
-GENESIS = "0" * 64
 SEGMENT_BYTES = 64 * 2**20  # what a start after a crash reads and hashes at most: under a second
+SEAL_AFTER = timedelta(hours=6)  # no line waits longer for its seal while the service runs
 
 
 class LedgerError(RuntimeError):
     """The archive cannot be written or does not add up. Says which file."""
 
 
-class Sealed(msgspec.Struct, frozen=True):
-    """One line of the manifest."""
-
-    segment: str
-    first: int
-    last: int
-    count: int
-    sha256: str  # over the plain text
-    prev: str  # sha256 of the manifest line before
-    head: str  # the chain hash at its end
-
-
 class Ledger:
     """One writer. Opening it cuts an unfinished batch, which nobody was told was kept."""
 
-    def __init__(self, folder: Path, segment_bytes: int = SEGMENT_BYTES) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        segment_bytes: int = SEGMENT_BYTES,
+        seal_after: timedelta = SEAL_AFTER,
+        signer: Signer | None = None,
+        step: Callable[[str], None] | None = None,
+    ) -> None:
         self.folder = folder
-        self._segment_bytes = segment_bytes
+        self._segment_bytes, self._seal_after = segment_bytes, seal_after
+        self._step = step or (lambda _: None)  # told what was just done; a test ends there
         folder.mkdir(parents=True, exist_ok=True)
-        self._sealed = manifest_of(folder)
-        self._listed = _cut_line(folder / "manifest.ndjson")  # bytes of the manifest
+        self._manifest = Manifest(folder, signer)
         self._file: io.FileIO | None = None
         self._active: Path | None = None
         self._hash = hashlib.sha256()
         self._good = 0  # bytes of the active segment that end with a marker
+        self._since = self._until = datetime.min.replace(tzinfo=UTC)  # of the active one's batches
         self._suspect = False
-        self.seq = self._sealed[-1].last if self._sealed else 0
-        self.head = self._sealed[-1].head if self._sealed else GENESIS  # over every batch so far
+        last = self._manifest.last
+        self.seq = last.last if last else 0
+        self.head = last.head if last else GENESIS  # over every batch so far
         self._first, self._before = self.seq + 1, self.head
         self._resume()
 
     def append(self, entries: Sequence[Entry], marker: Marker, at: datetime) -> Batched:
-        """Write a batch and make it durable. Only after this may anybody be told that it is kept.
+        """Write a batch and make it durable, see `append_all`."""
+        return self.append_all([(entries, marker)], at)[0]
 
-        Raises LedgerError when the disk refuses; what was written of the batch is cut again.
+    def append_all(
+        self, batches: Sequence[tuple[Sequence[Entry], Marker]], at: datetime
+    ) -> list[Batched]:
+        """Write batches and make them durable, all with one fsync. Only after this may anybody be
+        told that they are kept.
+
+        Raises LedgerError when the disk refuses; what was written of them is cut again.
         """
-        first = self.seq + 1
-        marker = msgspec.structs.replace(marker, last=self.seq + len(entries), count=len(entries))
-        data = encode(entries, marker, at)
+        with suppress(OSError):  # a batch of another day begins a segment, where that can be
+            self.seal_if_due(at)
+        coded: list[tuple[Sequence[Entry], Marker, bytes]] = []
+        last = self.seq
+        for entries, marker in batches:
+            last += len(entries)
+            marker = msgspec.structs.replace(marker, last=last, count=len(entries))
+            coded.append((entries, marker, encode(entries, marker, at)))
         for attempt in (1, 2):
             try:
-                self._write(data, at)
+                self._write(b"".join(data for _, _, data in coded), at)
                 break
             except OSError as error:
                 self._close()
                 self._suspect = True  # a file whose fsync failed is never written or trusted again
                 if attempt == 2:
                     raise LedgerError(f"{self.folder}: {error.strerror or error}") from None
+        self._since = self._since if self._good else at
+        self._until = at
+        return [self._added(entries, marker, data, at) for entries, marker, data in coded]
+
+    def _added(
+        self, entries: Sequence[Entry], marker: Marker, data: bytes, at: datetime
+    ) -> Batched:
+        first = self.seq + 1
         self._hash.update(data)
         self._good += len(data)
-        self.seq += len(entries)
+        self.seq = marker.last
         self.head = chained(self.head, hashlib.sha256(data).hexdigest())
-        return Batched(first, at, marker, tuple(entries), self.head)
+        return Batched(first, at, marker, entries, self.head)
 
     def read(self, after: int) -> Iterator[Batched]:
         """Every whole batch beyond position `after`, in order, from sealed and open segments."""
-        for path, first, head in self._segments(after):
+        for path, first, head, pruned in self._segments(after):
             with opened(path) as stream:
-                for batch in read_batches(stream, first, head):
+                for batch in read_batches(stream, first, head, pruned):
                     # one without lines has no position of its own: those that stand at `after` are
                     # given again, which is harmless; older ones would take offsets back
                     if batch.marker.last > after or (
@@ -94,39 +114,60 @@ class Ledger:
                         yield batch
 
     def seal_if_due(self, now: datetime, force: bool = False) -> bool:
-        """Seal the active segment when it is large, of another day, or `force`. True if it was."""
+        """Seal the active segment when it is large, old, of another day, or `force`.
+
+        True if it was. Whatever the moment at which the process ends, the next one goes on.
+        """
         if self._active is None or self._good == 0:
             return False
-        old = self._active.parent.name != now.date().isoformat()
-        if not (force or old or self._good >= self._segment_bytes):
+        old = now - self._since >= self._seal_after
+        other_day = self._active.parent.name != now.astimezone(UTC).date().isoformat()
+        if not (force or old or other_day or self._good >= self._segment_bytes):
             return False
         self._close()
-        _compress(self._active, self._good)
         name = str(self._active.relative_to(self.folder).with_suffix(""))
-        prev = line_hash(self._sealed[-1]) if self._sealed else GENESIS
+        with self._active.open("rb") as plain:
+            digest = pack(_first_bytes(plain, self._good), self.folder / file_of(name, 0))
+        self._step("packed")
         count = self.seq - self._first + 1
-        digest = self._hash.hexdigest()
-        sealed = Sealed(name, self._first, self.seq, count, digest, prev, self.head)
-        with (self.folder / "manifest.ndjson").open("ab") as manifest:
-            manifest.truncate(self._listed)  # what a try left there that the disk refused
-            manifest.write(msgspec.json.encode(sealed) + b"\n")
-            manifest.flush()
-            os.fsync(manifest.fileno())
-            size = manifest.tell()
-        _sync(self.folder)
-        self._sealed.append(sealed)
-        self._listed, done = size, self._active
+        sealed = Sealed(
+            name, self._first, self.seq, count, self._hash.hexdigest(), "", self.head,
+            self._until.astimezone(UTC).isoformat(), digest,
+        )  # fmt: skip
+        self._manifest.append([sealed])
+        self._step("listed")
+        done = self._active
         self._reset()
         done.unlink()
+        self._step("removed")
         return True
+
+    def pieces(self) -> list[Piece]:
+        """Every sealed segment in order, as pruning has left it."""
+        return pieces(self._manifest.entries)
+
+    def replace(self, new: Sequence[Sealed]) -> None:
+        """Let what pruning has left stand for the segments it came from. Named twice is once."""
+        known = {(each.segment, each.sha256) for each in self._manifest.entries if each.of}
+        if left := [each for each in new if (each.segment, each.sha256) not in known]:
+            self._manifest.append(left)
+        self._step("replaced")
+        self.tidy()
+
+    def tidy(self) -> None:
+        """Remove files that no line of the manifest stands for any more, or never came to."""
+        now = {piece.path(self.folder) for piece in self.pieces()}
+        begun = {self.folder / f"{piece.sealed.segment}.ndjson.zst" for piece in self.pieces()}
+        for path in self.folder.glob("*/*.zst"):
+            if path not in now and (path in begun or ".kept" in path.name):
+                path.unlink()
+                self._step("unlinked")
 
     def close(self) -> None:
         self._close()
 
     def _write(self, data: bytes, at: datetime) -> None:
-        if (
-            self._suspect
-        ):  # what was good in it goes on in a sealed copy; the file itself is done with
+        if self._suspect:  # what was good in it goes on in a sealed copy; the file itself is out
             if self._good == 0 and self._active is not None:
                 self._active.unlink(missing_ok=True)
                 self._reset()
@@ -140,49 +181,56 @@ class Ledger:
 
     def _open_segment(self, at: datetime) -> io.FileIO:
         if self._active is None:
-            day = self.folder / at.date().isoformat()
+            day = self.folder / at.astimezone(UTC).date().isoformat()
             day.mkdir(exist_ok=True)
             self._active = day / f"{_number(self.folder) + 1:06d}.ndjson"
             self._first, self._before = self.seq + 1, self.head
         self._file = self._active.open("ab", buffering=0)
         for folder in (self._active.parent, self.folder):
-            _sync(folder)
+            sync(folder)
         return self._file
 
     def _resume(self) -> None:
         """Take up the segment that the last process left open; cut an unfinished batch."""
-        done = {each.segment for each in self._sealed}
+        for scratch in self.folder.glob("*/*.tmp"):
+            scratch.unlink()
+        done = {each.segment for each in self._manifest.entries}
         left = [path for path in sorted(self.folder.glob("*/*.ndjson")) if path.is_file()]
         for path in left:
             if str(path.relative_to(self.folder).with_suffix("")) in done:
                 path.unlink()  # sealed; the process ended before it could remove the plain file
         left = [path for path in left if path.exists()]  # one, unless files were put there by hand
         for path in left:
-            self._active, self._good = path, 0
-            self._first, self._before = self.seq + 1, self.head
-            self._hash = hashlib.sha256()
-            with path.open("rb") as stream:
-                for batch in read_batches(stream, self._first, self.head):
-                    self.seq, self.head = batch.marker.last, batch.head
-                    self._good = batch.ends_at
-            _cut_tail(path, self._good)
-            with path.open("rb") as stream:
-                while chunk := stream.read(2**20):
-                    self._hash.update(chunk)
+            self._take_up(path)
             if path != left[-1]:
                 self.seal_if_due(datetime.max.replace(tzinfo=UTC), force=True)
         if self._active is not None and self._good == 0:
             self._active.unlink(missing_ok=True)
             self._reset()
 
-    def _segments(self, after: int) -> Iterator[tuple[Path, int, str]]:
+    def _take_up(self, path: Path) -> None:
+        self._active, self._good = path, 0
+        self._first, self._before = self.seq + 1, self.head
+        self._hash = hashlib.sha256()
+        with path.open("rb") as stream:
+            for batch in read_batches(stream, self._first, self.head):
+                self._since = self._since if self._good else batch.at
+                self.seq, self.head, self._until = batch.marker.last, batch.head, batch.at
+                self._good = batch.ends_at
+        _cut_tail(path, self._good)
+        with path.open("rb") as stream:
+            while chunk := stream.read(2**20):
+                self._hash.update(chunk)
+
+    def _segments(self, after: int) -> Iterator[tuple[Path, int, str, bool]]:
         head = GENESIS
-        for each in self._sealed:
-            if each.last >= after:
-                yield self.folder / f"{each.segment}.ndjson.zst", each.first, head
-            head = each.head
+        for each in self.pieces():
+            if each.sealed.last >= after:
+                before = each.sealed.head if each.pruned else head
+                yield each.path(self.folder), each.sealed.first, before, each.pruned > 0
+            head = each.sealed.head
         if self._active is not None and self._good:
-            yield self._active, self._first, self._before
+            yield self._active, self._first, self._before, False
 
     def _close(self) -> None:
         if self._file is not None:
@@ -201,31 +249,30 @@ def opened(path: Path) -> io.BufferedReader:
     return path.open("rb")
 
 
-def _compress(path: Path, size: int) -> None:
-    """The first `size` bytes of `path` as `path`.zst, whole or not there at all."""
-    target = path.with_name(path.name + ".zst")
-    scratch = target.with_suffix(".tmp")
-    with path.open("rb") as plain, scratch.open("wb") as packed:
-        writer = zstandard.ZstdCompressor(level=3, write_checksum=True).stream_writer(packed)
-        while size and (chunk := plain.read(min(size, 2**20))):
-            writer.write(chunk)
-            size -= len(chunk)
-        writer.flush(zstandard.FLUSH_FRAME)
+def pack(parts: Iterable[bytes], target: Path) -> str:
+    """Text as a compressed file, durable, whole or not there at all. Returns the file's sha256."""
+    scratch, digest = target.with_suffix(".tmp"), hashlib.sha256()
+    packer = zstandard.ZstdCompressor(level=3, write_checksum=True).compressobj()
+    with scratch.open("wb") as packed:
+        for part in parts:
+            _put(packed, packer.compress(part), digest)
+        _put(packed, packer.flush(), digest)
+        packed.flush()
         os.fsync(packed.fileno())
     scratch.rename(target)
-    _sync(path.parent)
+    sync(target.parent)
+    return digest.hexdigest()
 
 
-def manifest_of(folder: Path) -> list[Sealed]:
-    path = folder / "manifest.ndjson"
-    if not path.exists():
-        return []
-    whole = path.read_bytes().rpartition(b"\n")[0]  # the last line may be in the middle of writing
-    return [msgspec.json.decode(line, type=Sealed) for line in whole.splitlines() if line]
+def _put(file: io.BufferedWriter, data: bytes, digest: "hashlib._Hash") -> None:
+    file.write(data)
+    digest.update(data)
 
 
-def line_hash(sealed: Sealed) -> str:
-    return hashlib.sha256(msgspec.json.encode(sealed)).hexdigest()
+def _first_bytes(stream: io.BufferedReader, size: int) -> Iterator[bytes]:
+    while size and (chunk := stream.read(min(size, 2**20))):
+        yield chunk
+        size -= len(chunk)
 
 
 def _number(folder: Path) -> int:
@@ -247,29 +294,4 @@ def _cut_tail(path: Path, size: int) -> None:
             f"{path}: damaged at byte {size}, and whole batches follow. Nothing was changed."
             " Put back a copy of the file."
         )
-    _cut(path, size)
-
-
-def _cut(path: Path, size: int) -> None:
-    if path.stat().st_size > size:
-        with path.open("r+b") as stream:
-            stream.truncate(size)
-            os.fsync(stream.fileno())
-
-
-def _cut_line(path: Path) -> int:
-    """Cut a last line that was being written when the power went; returns the size that is left."""
-    if not path.exists():
-        return 0
-    size = path.read_bytes().rfind(b"\n") + 1
-    _cut(path, size)
-    return size
-
-
-def _sync(folder: Path) -> None:
-    """A new name in a folder is durable only when the folder is."""
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
+    cut(path, size)

@@ -25,7 +25,7 @@ def keep(
     mute = {row[0] for row in silent} | poison.keys()
     rows: list[tuple[Any, ...]] = []
     for number, (entry, each) in enumerate(zip(batch.entries, parsed, strict=True)):
-        seq = batch.first + number
+        seq = batch.place(number)
         if each.doc is not None and seq not in mute:
             continue
         reason, detail = each.reason, each.error

@@ -31,6 +31,10 @@ CREATE TABLE IF NOT EXISTS tail_offsets (  -- how far each tailed file has been 
 
 CREATE TABLE IF NOT EXISTS batch_keys (key VARCHAR NOT NULL, source VARCHAR NOT NULL, landed_at TIMESTAMPTZ NOT NULL, answer JSON);
 
+CREATE TABLE IF NOT EXISTS repeats (  -- events that came again, by a line that gave none: ingest/retention.py
+    event_id VARCHAR NOT NULL, ledger_seq UBIGINT NOT NULL
+);
+
 CREATE TABLE IF NOT EXISTS quarantine (  -- a line that gave no event: kept, counted, with the reason
     ledger_seq UBIGINT NOT NULL, source VARCHAR NOT NULL, received_at TIMESTAMPTZ NOT NULL,
     reason VARCHAR NOT NULL,   -- parse | encoding | too_large | schema | time
@@ -103,6 +107,11 @@ CREATE TABLE IF NOT EXISTS changes (  -- which stretch of time each batch touche
     seq UBIGINT NOT NULL, since TIMESTAMPTZ NOT NULL, until TIMESTAMPTZ NOT NULL  -- both ends included
 );
 
+CREATE TABLE IF NOT EXISTS prunes (  -- what was taken out, and from which time of events on nothing was
+    ledger_seq UBIGINT NOT NULL, ts TIMESTAMPTZ NOT NULL, before TIMESTAMPTZ NOT NULL,
+    floor TIMESTAMPTZ NOT NULL, lines UBIGINT NOT NULL
+);
+
 -- 3. What it is held against -------------------------------------------------------------------
 
 CREATE TABLE IF NOT EXISTS policies (  -- the newest row is in force
@@ -113,7 +122,7 @@ CREATE TABLE IF NOT EXISTS policies (  -- the newest row is in force
 
 CREATE TABLE IF NOT EXISTS judgements (  -- per detector, disjoint ranges of event time: judged, or due and why
     detector VARCHAR NOT NULL, since TIMESTAMPTZ NOT NULL, until TIMESTAMPTZ NOT NULL,  -- half-open
-    status VARCHAR NOT NULL,            -- judged | due
+    status VARCHAR NOT NULL,            -- judged | due | frozen: reaches back to what was pruned
     reason VARCHAR, judged_at TIMESTAMPTZ
 );
 

@@ -1,22 +1,26 @@
 """The bytes of a ledger segment: batches in, the same batches out.
 
 A batch is its entries, one JSON object a line, and a marker that ends it. A batch without its
-marker was never whole and is not read.
+marker was never whole and is not read. In what pruning has left of a segment each line says its
+own position, `seq`, which elsewhere is implied by order.
 Reads: nothing. Writes: nothing. Next: ingest/ledger.py.
 """
 
 import base64
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import BinaryIO
+from typing import overload
 
 import msgspec
 
 from ingest.batch import Line, Offset, Oversized
 
 END = b'{"end":'  # no entry begins so
+RUN = 256  # lines that are encoded at once
+OWN = "gatewatch"  # the source, and the adapter, of what the service itself records
 
 
 @dataclass(frozen=True)
@@ -25,6 +29,29 @@ class Entry:
 
     line: Line
     redacted: tuple[str, ...] = ()
+
+
+class Entries(Sequence[Entry]):
+    """Entries in columns: the lines as they are kept, and the paths in those few that have any.
+
+    A batch has thousands; as objects they would cost more than reading them.
+    """
+
+    def __init__(self, lines: Sequence[Line], redacted: Mapping[int, tuple[str, ...]]) -> None:
+        self.lines, self.redacted = lines, redacted
+
+    def __len__(self) -> int:
+        return len(self.lines)
+
+    @overload
+    def __getitem__(self, at: int) -> Entry: ...
+    @overload
+    def __getitem__(self, at: slice) -> tuple[Entry, ...]: ...
+    def __getitem__(self, at: int | slice) -> Entry | tuple[Entry, ...]:
+        if isinstance(at, slice):
+            return tuple(self[number] for number in range(*at.indices(len(self))))
+        line = self.lines[at]
+        return Entry(line, self.redacted.get(at % len(self), ()))
 
 
 class Marker(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -49,9 +76,14 @@ class Batched:
     first: int
     at: datetime
     marker: Marker
-    entries: tuple[Entry, ...]
+    entries: Sequence[Entry]
     head: str  # the chain hash at its end
     ends_at: int = 0  # bytes into the segment
+    seqs: tuple[int, ...] = ()  # positions of the lines, where pruning has taken some out
+
+    def place(self, number: int) -> int:
+        """The position of one of its lines; they are numbered from 0."""
+        return self.seqs[number] if self.seqs else self.first + number
 
 
 class _Kept(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -59,9 +91,11 @@ class _Kept(msgspec.Struct, frozen=True, omit_defaults=True):
     raw_b64: str | None = None
     redacted: tuple[str, ...] = ()
     cut: dict[str, str | int] | None = None
+    seq: int = 0
 
 
 _quote = msgspec.json.Encoder().encode
+_quote_lines = msgspec.json.Encoder().encode_lines
 _read = msgspec.json.Decoder(_Kept).decode
 _read_end = msgspec.json.Decoder(dict[str, Marker]).decode
 
@@ -76,9 +110,21 @@ def encode(entries: Sequence[Entry], marker: Marker, at: datetime) -> bytes:
     marker = msgspec.structs.replace(marker, at=at.astimezone(UTC).isoformat())
     start = b'{"at":' + _quote(marker.at) + b',"source":' + _quote(marker.source)
     start += b',"pos":' + _quote(marker.pos)
-    lines = [_line(start, entry) for entry in entries]
-    lines.append(END + _quote(marker) + b"}\n")
-    return b"".join(lines)
+    parts = [_run(start, entries, at) for at in range(0, len(entries), RUN)]
+    parts.append(END + _quote(marker) + b"}\n")
+    return b"".join(parts)
+
+
+def _run(start: bytes, entries: Sequence[Entry], at: int) -> bytes:
+    """Some lines from `at` on. No encoded string has a line end in it, so where one stands the next
+    line begins: plain lines are encoded all at once."""
+    end = min(at + RUN, len(entries))
+    if isinstance(entries, Entries) and entries.redacted.keys().isdisjoint(range(at, end)):
+        with suppress(UnicodeDecodeError, AttributeError):  # not text; one that was cut
+            texts = [line.decode() for line in entries.lines[at:end]]  # type: ignore[union-attr]
+            start += b',"raw":'
+            return start + _quote_lines(texts)[:-1].replace(b"\n", b"}\n" + start) + b"}\n"
+    return b"".join(_line(start, entry) for entry in entries[at:end])
 
 
 def _line(start: bytes, entry: Entry) -> bytes:
@@ -95,9 +141,11 @@ def _line(start: bytes, entry: Entry) -> bytes:
         return start + b',"raw_b64":' + _quote(coded) + more + b"}\n"
 
 
-def read_batches(stream: BinaryIO, first: int, head: str) -> Iterator[Batched]:
+def read_batches(
+    stream: Iterable[bytes], first: int, head: str, pruned: bool = False
+) -> Iterator[Batched]:
     """The whole batches of one segment. `first` is the position of its first line, `head` the
-    chain hash before it.
+    chain hash before it; of a pruned segment, the one at its end.
 
     Stops without an error at the first thing that is not whole: that is where writing ended.
     """
@@ -111,15 +159,46 @@ def read_batches(stream: BinaryIO, first: int, head: str) -> Iterator[Batched]:
                 kept.append(_read(raw))
                 continue
             marker = _read_end(raw)["end"]
-        except (msgspec.MsgspecError, KeyError):
+            at = datetime.fromisoformat(marker.at)
+        except (msgspec.MsgspecError, KeyError, ValueError):
             return
         if not raw.endswith(b"\n") or marker.count != len(kept):
             return
-        head = chained(head, digest.hexdigest())
-        entries = tuple(_entry(each) for each in kept)
-        yield Batched(first, datetime.fromisoformat(marker.at), marker, entries, head, size)
+        if not pruned:
+            head = chained(head, digest.hexdigest())
+        seqs = tuple(each.seq for each in kept) if pruned else ()
+        try:
+            entries = tuple(_entry(each) for each in kept)
+        except (ValueError, KeyError):
+            return
+        yield Batched(first, at, marker, entries, head, size, seqs)
         first += len(kept)
         kept, digest = [], hashlib.sha256()
+
+
+def thinned(
+    stream: Iterable[bytes], first: int, keep: Container[int], current: Container[Offset]
+) -> Iterator[bytes]:
+    """The text of a segment without the lines whose positions are not in `keep`.
+
+    A marker stays where it ends a line that stays, or says how far a file was read (`current`).
+    """
+    kept: list[bytes] = []
+    for raw in stream:
+        if not raw.startswith(END):
+            known = _read(raw).seq
+            seq = known or first
+            first = seq + 1
+            if seq in keep:
+                kept.append(raw if known else raw[:-2] + b',"seq":%d}\n' % seq)
+            continue
+        marker = _read_end(raw)["end"]
+        first = marker.last + 1
+        if kept or any(offset in current for offset in marker.offsets):
+            yield from kept
+            marker = msgspec.structs.replace(marker, count=len(kept))
+            yield END + _quote(marker) + b"}\n"
+        kept = []
 
 
 def _entry(kept: _Kept) -> Entry:

@@ -77,6 +77,12 @@ class Store:
                 raise
 
     @contextmanager
+    def alone(self) -> Iterator[None]:
+        """While it is open nobody else writes: what its holder reads stays as it is."""
+        with self._turn:
+            yield
+
+    @contextmanager
     def reading(self) -> Iterator[Db]:
         """A cursor that can only read, and sees one moment."""
         self._revive()
