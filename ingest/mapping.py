@@ -202,7 +202,7 @@ def _worded(words: dict[str, str] | None, column: Column, found: Paths, where: s
 def _typed(name: str, column: Column, kind: str, found: Paths, where: str) -> str:
     text = _first(column, found, where)
     if kind == "JSON":
-        return _coalesce([f"jval({found.json(path, where)})" for path in _paths(column)])
+        return _coalesce([f"json(jval({found.json(path, where)}))" for path in _paths(column)])
     if kind == "VARCHAR[]":
         return _coalesce(
             [

@@ -26,7 +26,7 @@ parted AS (
     SELECT
         *,
         iso_ts(d.timestamp) AS claimed,
-        jval(d.action_params) AS given,
+        json(jval(d.action_params)) AS given,  -- json(): one spelling, whoever wrote the text
         nz(d.human_decision) AS answer,
         coalesce(starts_with(d.result_error, 'Target server error:'), false) AS upstream,
         concat_ws(':', nz(d.session_id), coalesce(nz(d.id), 'seq:' || ledger_seq)) AS row_id,
@@ -65,7 +65,7 @@ SELECT
         ELSE 'error'
     END AS status,
     CASE WHEN kind = 'tool_executed' THEN nz(d.result_error) END AS error,
-    CASE WHEN kind = 'tool_executed' THEN jval(d.result_data) END AS response,
+    CASE WHEN kind = 'tool_executed' THEN json(jval(d.result_data)) END AS response,
     CASE
         WHEN kind = 'approval_decided' THEN CASE WHEN answer = 'approved' THEN 'allow' ELSE 'deny' END
         WHEN kind <> 'tool_decided' THEN NULL
