@@ -27,14 +27,14 @@ from gatewatch.api import Api
 from gatewatch.connections import IDLE_SECONDS, bounded
 from gatewatch.direct import Direct, told_of
 from gatewatch.disk import REFUSALS, Disk
+from gatewatch.following import Follower
 from gatewatch.parts import Parts, utc_now
 from ingest.apply import Landed
 from ingest.batch import Batch, Offset
-from ingest.config import ConfigError
+from ingest.config import ConfigError, Source
 from ingest.cut import how
 from ingest.land import BehindError
 from ingest.ledger import LedgerError
-from ingest.segment import OWN
 from ingest.segment import OWN
 from ingest.tail import Tail
 
@@ -55,10 +55,8 @@ class Service:
         self._state: dict[str, str] = {}
         self._rounds: dict[str, float] = {}
         self._child: subprocess.Popen[bytes] | None = None
-        self._tails = [
-            Tail(name, each.adapter, _absolute(parts, each.paths), parts.settings.limits.line_bytes,
-                 parts.settings.limits.batch_bytes,
-                 how(parts.lander.check(each.adapter, name), each))
+        self._followers = [
+            self._follower(name, each)
             for name, each in parts.settings.sources.items() if each.paths
         ]  # fmt: skip
         self._scheduler = BackgroundScheduler(
@@ -76,13 +74,14 @@ class Service:
         return f"http://{host}:{service.port}"
 
     def start(self) -> None:
-        for tail in self._tails:
+        for tail in (each.tail for each in self._followers):
             rows = self._parts.store.rows(
                 "SELECT * EXCLUDE (seen_at) FROM tail_offsets WHERE source = $s", s=tail.source
             )
             tail.restore(Offset(**row) for row in rows)
-        for tail in self._tails:
-            self._loop(f"tail {tail.source}", lambda tail=tail: self._follow(tail))  # type: ignore[misc]
+        for follower in self._followers:
+            self._loop(f"tail {follower.tail.source}", follower.turn)
+            self._run("watch", follower.watch)
         self._loop("disk", lambda: self._disk.step(utc_now()))
         self._loop("judge", self._judge)
         for route in told_of(self._parts.routes):
@@ -94,9 +93,7 @@ class Service:
         self._scheduler.add_job(self._housekeep, "interval", seconds=20, coalesce=True,
                                 misfire_grace_time=None, max_instances=1)  # fmt: skip
         self._scheduler.start()
-        http = threading.Thread(target=self._listen, name="http", daemon=True)
-        http.start()
-        self._threads.append(http)
+        http = self._run("http", self._listen)
         while not self._server.started:
             if not http.is_alive():
                 self.stop()
@@ -119,6 +116,8 @@ class Service:
         self._over.set()
         self._changed.set()
         self._owed.set()
+        for follower in self._followers:
+            follower.ring()
         self._server.should_exit = True
         if self._scheduler.running:
             self._scheduler.shutdown(wait=True)
@@ -142,11 +141,11 @@ class Service:
         self._changed.set()
         return landed
 
-    def _follow(self, tail: Tail) -> float:
-        for batch in tail.poll():
-            self.land(batch, utc_now())
-            tail.done(batch)
-        return 0.0 if tail.behind else self._parts.settings.service.tail_every
+    def _follower(self, name: str, source: Source) -> Follower:
+        limits, paths = self._parts.settings.limits, _absolute(self._parts, source.paths)
+        cut = how(self._parts.lander.check(source.adapter, name), source)
+        tail = Tail(name, source.adapter, paths, limits.line_bytes, limits.batch_bytes, cut)
+        return Follower(tail, paths, self.land, self._parts.settings.service.tail_every, self._over)
 
     def _judge(self) -> float:
         self._changed.wait(self._parts.settings.service.judge_every)
@@ -205,9 +204,13 @@ class Service:
                 self._rounds[name] = time.monotonic()
 
         self._state[name], self._rounds[name] = "ok", time.monotonic()
-        thread = threading.Thread(target=run, name=name, daemon=True)
+        self._run(name, run)
+
+    def _run(self, name: str, target: Callable[[], None]) -> threading.Thread:
+        thread = threading.Thread(target=target, name=name, daemon=True)
         thread.start()
         self._threads.append(thread)
+        return thread
 
     def health(self) -> dict[str, str]:
         """Every loop and its state: `ok`, or what is wrong."""
@@ -215,7 +218,7 @@ class Service:
         for name, at in self._rounds.items():
             if time.monotonic() - at > STALE.total_seconds():
                 found[name] = f"has not come round for {time.monotonic() - at:.0f} s"
-        for tail in self._tails:
+        for tail in (each.tail for each in self._followers):
             for path, problem in tail.problems:
                 found[f"tail {tail.source}"] = f"{path}: {problem}"
         return found
