@@ -172,7 +172,7 @@ def read_file(
         error = found
     text_of = _then(start, pieces, error)
     for at, group in _grouped(text_of, how.cutter(start, max_line), batch_bytes):
-        for part in _groups(group, batch_bytes):  # an opened envelope may be more than a batch
+        for part in groups(group, batch_bytes):  # an opened envelope may be more than a batch
             yield Batch(source, adapter, part, pos=f"{path}:{at}", zone=how.zone)
 
 
@@ -203,7 +203,7 @@ def _grouped(
         yield at, group
 
 
-def _groups(lines: list[Line], batch_bytes: int) -> Iterator[list[Line]]:
+def groups(lines: list[Line], batch_bytes: int) -> Iterator[list[Line]]:
     group, size = list[Line](), 0
     for line in lines:
         group.append(line)

@@ -9,14 +9,14 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, cast
 
 import duckdb
 import msgspec
 import typer
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
 
-from gatewatch import asking
+from gatewatch import asking, piped
 from gatewatch.client import Remote
 from gatewatch.commands.terminal import (
     Adapters,
@@ -240,7 +240,11 @@ def _batches(
             header = adapters.load(adapter, db, "--adapter", chosen.adapters).header
     cut = how(header, chosen.sources.get(source, Source()))
     try:
-        yield from read_file(Path(path), source, adapter, limits.line_bytes, size, how=cut)
+        if path == "-":
+            given = cast("piped.Pipe", sys.stdin.buffer)
+            yield from piped.batches(given, source, adapter, limits.line_bytes, size, cut)
+        else:
+            yield from read_file(Path(path), source, adapter, limits.line_bytes, size, how=cut)
     except ReadError as error:
         raise ConfigError(f"{path}: {error}. Every line before that was landed.") from None
 
