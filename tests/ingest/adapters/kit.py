@@ -14,18 +14,24 @@ NOW = datetime(2026, 3, 11, tzinfo=UTC)  # when every line arrives
 Row = dict[str, Any]
 
 
-def read(name: str, docs: Sequence[Row], first: int = 1) -> list[Row]:
+def read(name: str, docs: Sequence[Row], pos: str | None = None) -> list[Row]:
     """The events that an adapter makes of documents, in the order of the ledger and of their ids.
 
-    `first`: the ledger position of the first one.
+    `pos`: where they come from, as landing would say.
     """
-    parsed = [parse(json.dumps(doc).encode()).doc for doc in docs]
-    numbered = [(at, doc) for at, doc in enumerate(parsed, first) if doc is not None]
+    parsed = [parse(encoded(doc)).doc for doc in docs]
+    numbered = [(at, doc) for at, doc in enumerate(parsed, start=1) if doc is not None]
     with memory_store().writing() as db:
         sql = adapter.load(name, db, "tests").events
+        db.execute("SET VARIABLE pos = $pos", {"pos": pos})
         with adapter.lines(db, "gate", NOW, numbered):
             found = fetch(db, sql, at=NOW)
     return sorted(found, key=lambda row: (row["ledger_seq"], row["event_id"]))
+
+
+def encoded(doc: Row) -> bytes:
+    """A document as a line."""
+    return json.dumps(doc).encode()
 
 
 def sample(name: str) -> list[Row]:

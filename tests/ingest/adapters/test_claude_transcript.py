@@ -1,7 +1,11 @@
 """Transcripts of Claude Code: a resumed session, tokens that stand on every line, refusals."""
 
+from pathlib import Path
+
+from ingest.batch import Batch
 from tests.ingest.adapters import kit
 from tests.ingest.adapters.kit import Row
+from tests.world import World, at
 
 USAGE = {"input_tokens": 2, "output_tokens": 211}
 
@@ -36,6 +40,23 @@ def test_a_session_that_is_resumed_into_a_second_file_gives_the_same_events() ->
     timed = [row for row in before if row["ts_quality"] == "source"]
     assert len(timed) > 15
     assert {row["event_id"] for row in timed} <= {row["event_id"] for row in after}
+
+
+def test_a_resumed_session_that_lands_later_adds_no_call_and_no_token(tmp_path: Path) -> None:
+    first = [line for line in kit.sample("claude_transcript") if "message" in line][:9]
+    again = [line | {"sessionId": "resumed", "uuid": f"new-{n}"} for n, line in enumerate(first)]
+    world = World(tmp_path)
+
+    first_time, second_time = (
+        world.lander.land(
+            Batch("claude", "claude_transcript", [kit.encoded(doc) for doc in docs]), at(60)
+        )
+        for docs in (first, again)
+    )
+
+    world.close()
+    assert first_time.events > 9
+    assert (second_time.events, second_time.duplicates) == (0, first_time.events)
 
 
 def test_the_tokens_of_a_message_count_once() -> None:
