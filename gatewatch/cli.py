@@ -9,7 +9,7 @@ import typer
 
 from detectors.explain import UnknownAlertError
 from gatewatch.client import ServiceError
-from gatewatch.commands import data, demo, look, run
+from gatewatch.commands import coverage, data, demo, look, run
 from gatewatch.commands.terminal import err, printable
 from ingest.config import ConfigError
 from ingest.land import BehindError
@@ -25,7 +25,8 @@ app = typer.Typer(
 )
 for function in (
     demo.demo, run.init, data.ingest, look.detect, look.alerts, look.explain, look.ack,
-    look.verdict, run.serve, run.mine, data.verify, data.rebuild, data.sql, run.doctor,
+    look.verdict, run.serve, run.mine, data.verify, data.rebuild, data.sql, coverage.coverage,
+    run.doctor,
 ):  # fmt: skip
     app.command()(function)
 app.command("test-send")(run.send)
