@@ -12,10 +12,10 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from tests.bench import landing, latency, tick
+from tests.bench import intake, landing, latency, tick
 from tests.bench.measure import Figure
 
-ALL = ("landing", "latency", "tick")
+ALL = ("landing", "intake", "latency", "tick")
 
 
 def main() -> None:
@@ -31,6 +31,8 @@ def main() -> None:
             match name:
                 case "landing":
                     figures += landing.measure(Path(folder), chosen.lines)
+                case "intake":
+                    figures += intake.measure(Path(folder), chosen.pushed, chosen.minute)
                 case "latency":
                     for rate in chosen.rates.split(","):
                         place = Path(folder, rate)
@@ -53,6 +55,8 @@ def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tests.bench", description=__doc__)
     parser.add_argument("--only", default=",".join(ALL), help="some of: " + ",".join(ALL))
     parser.add_argument("--lines", type=int, default=200_000, help="lines to land")
+    parser.add_argument("--pushed", type=int, default=10_000, help="lines a second over HTTP")
+    parser.add_argument("--minute", type=float, default=60, help="how long those are sent, seconds")
     parser.add_argument("--rates", default="1000,5000", help="lines a second beside the probes")
     parser.add_argument("--seconds", type=float, default=20, help="how long they are sent")
     parser.add_argument(
