@@ -236,7 +236,7 @@ CREATE OR REPLACE MACRO hexid_j(j) AS CASE json_type(j)
 
 -- time: nanoseconds as string, number or {"low","high"} halves; epoch seconds; ISO 8601 in the spellings met in practice
 CREATE OR REPLACE MACRO ns_num(j) AS nullif(CASE WHEN json_type(j) = 'OBJECT'
-  THEN try(try_cast(j->>'high' AS BIGINT) * 4294967296 + try_cast(j->>'low' AS BIGINT)) ELSE try_cast(j->>'$' AS BIGINT) END, 0);
+  THEN try(try_cast(j->>'high' AS BIGINT) * 4294967296 + (try_cast(j->>'low' AS BIGINT) & 4294967295)) ELSE try_cast(j->>'$' AS BIGINT) END, 0);
 CREATE OR REPLACE MACRO ns_ts(n) AS try(make_timestamp(n // 1000) AT TIME ZONE 'UTC');   -- cuts to microseconds; make_timestamp_ns()::TIMESTAMP would round
 CREATE OR REPLACE MACRO ep_ts(x) AS try(to_timestamp(try_cast(x AS DOUBLE)));
 CREATE OR REPLACE MACRO iso_fix(x) AS regexp_replace(regexp_replace(replace(upper(x), ',', '.'),
@@ -244,19 +244,64 @@ CREATE OR REPLACE MACRO iso_fix(x) AS regexp_replace(regexp_replace(replace(uppe
 -- a time that names no zone is in the zone of its source, which landing sets
 CREATE OR REPLACE MACRO zoned(x) AS CASE WHEN regexp_matches(x, '(Z|[+-]\d\d(:?\d\d)?)$') AND length(x) > 10 THEN try_cast(x AS TIMESTAMPTZ)
   ELSE try_cast(x AS TIMESTAMP) AT TIME ZONE coalesce(getvariable('zone'), 'UTC') END;
-CREATE OR REPLACE MACRO iso_ts(x) AS CASE WHEN regexp_matches(iso_fix(x), '^\d{4}-\d\d-\d\d[T ]\d\d:\d\d') THEN zoned(iso_fix(x)) END;
+-- an epoch as a number: the year tells its unit (seconds, ms, us and ns do not overlap from 2000 to 2100)
+CREATE OR REPLACE MACRO num_ts(n) AS try(CASE WHEN n < 100000000000 THEN make_timestamptz((n * 1000000)::BIGINT) WHEN n < 100000000000000 THEN make_timestamptz((n * 1000)::BIGINT)
+  WHEN n < 100000000000000000 THEN make_timestamptz(n::BIGINT) ELSE make_timestamptz(floor(n / 1000)::BIGINT) END);
+-- any text that tells a time, else NULL; a leap second is the second after it
+CREATE OR REPLACE MACRO when_ts(x) AS CASE
+  WHEN regexp_matches(x, '^\d{4}-\d\d-\d\d[T ]\d\d:\d\d:[0-5]\d(\.\d+)?Z$') THEN try_cast(x AS TIMESTAMPTZ)
+  WHEN regexp_matches(x, '^\d+(\.\d*)?([eE]\+?\d+)?$') THEN num_ts(try_cast(x AS DECIMAL(38, 9)))
+  WHEN regexp_matches(iso_fix(x), '^\d{4}-\d\d-\d\d[T ]\d\d:\d\d:60') THEN try(zoned(regexp_replace(iso_fix(x), '^(.{17})60', '\159')) + INTERVAL 1 SECOND)
+  WHEN regexp_matches(iso_fix(x), '^\d{4}-\d\d-\d\d[T ]\d\d:\d\d') THEN zoned(iso_fix(x)) END;
+CREATE OR REPLACE MACRO iso_ts(x) AS when_ts(x);
+-- what is odd about a wall time of a zone that sets its clocks. One that the clocks skipped is read as if they had not yet been set: 02:30 becomes
+-- 03:30 summer time. One that they showed twice is read as the second of the two.
+CREATE OR REPLACE MACRO wall_odd(w, z) AS CASE WHEN timezone(z, timezone(z, w)) <> w THEN 'impossible_time'
+  WHEN timezone(z, timezone(z, w) - INTERVAL 1 HOUR) = w OR timezone(z, timezone(z, w) - INTERVAL 30 MINUTE) = w THEN 'ambiguous_time' END;
+CREATE OR REPLACE MACRO time_odd(x) AS CASE WHEN coalesce(getvariable('zone'), 'UTC') <> 'UTC' AND regexp_matches(x, '^\d{4}-?\d\d-?\d\d[Tt ][\d:.,]+$')
+  THEN wall_odd(try_cast(iso_fix(x) AS TIMESTAMP), getvariable('zone')) END;
 CREATE OR REPLACE MACRO ms_between(t0, t1) AS try((epoch_us(t1) - epoch_us(t0)) / 1000.0);
 
--- OTLP attribute list -> MAP(VARCHAR, VARCHAR); first key wins, keyless entries are skipped (map_from_entries raises on both)
-CREATE OR REPLACE MACRO otlp_val(v) AS coalesce(v->>'stringValue', v->>'intValue', v->>'doubleValue', v->>'boolValue',
-  to_json(list_transform(arr(v->'arrayValue'->'values'), lambda lam_e: coalesce(lam_e->>'stringValue', lam_e->>'intValue', lam_e->>'doubleValue', lam_e->>'boolValue')))::VARCHAR,
-  v->>'kvlistValue', v->>'bytesValue');
-CREATE OR REPLACE MACRO otlp_entries(l) AS list_transform(l, lambda lam_kv: {'key': lam_kv->>'key', 'value': otlp_val(lam_kv->'value')});
-CREATE OR REPLACE MACRO otlp_keys(l) AS list_transform(l, lambda lam_k: lam_k->>'key');
-CREATE OR REPLACE MACRO otlp_map_l(l) AS CASE
-  WHEN list_unique(otlp_keys(l)) = len(l) THEN map_from_entries(otlp_entries(l))
-  ELSE map_from_entries(otlp_entries(list_filter(l, lambda lam_kv, lam_i: list_position(otlp_keys(l), lam_kv->>'key') = lam_i AND lam_kv->>'key' IS NOT NULL))) END;
-CREATE OR REPLACE MACRO otlp_map(j) AS otlp_map_l(arr(j));
+-- OTLP read with from_json: the shape of a list of attributes, and that list as one JSON object of texts (the first of two equal keys wins, a pair
+-- without a key is skipped; map_from_entries raises on both). A list or an object in a value becomes plain JSON, two levels deep; what lies deeper
+-- stays as OTLP writes it. json_extract, because DuckDB takes `v->'x'` on a macro's parameter for a lambda.
+CREATE OR REPLACE MACRO otlp_pairs() AS '[{"key":"VARCHAR","value":{"stringValue":"VARCHAR","intValue":"VARCHAR","doubleValue":"VARCHAR","boolValue":"VARCHAR","bytesValue":"VARCHAR","arrayValue":"JSON","kvlistValue":"JSON"}}]';
+CREATE OR REPLACE MACRO otlp_scalar(v) AS coalesce(jn(json_extract(v, '$.stringValue')), try_cast(v->>'intValue' AS BIGINT)::VARCHAR::JSON,
+  jn(json_extract(v, '$.doubleValue')), jn(json_extract(v, '$.boolValue')), jn(json_extract(v, '$.bytesValue')), v);
+CREATE OR REPLACE MACRO otlp_inner(v) AS CASE
+  WHEN json_type(v, '$.arrayValue.values') = 'ARRAY' THEN to_json(list_transform(arr(json_extract(v, '$.arrayValue.values')), lambda lam_e: otlp_scalar(lam_e)))
+  WHEN json_type(v, '$.kvlistValue.values') = 'ARRAY' THEN list_reduce(list_prepend('{}'::JSON, list_transform(arr(json_extract(v, '$.kvlistValue.values')),
+    lambda lam_e: json_object(coalesce(lam_e->>'key', ''), otlp_scalar(json_extract(lam_e, '$.value'))))), lambda lam_x, lam_y: json_merge_patch(lam_x, lam_y))
+  ELSE otlp_scalar(v) END;
+CREATE OR REPLACE MACRO otlp_list(v) AS to_json(list_transform(arr(json_extract(v, '$.values')), lambda lam_l: otlp_inner(lam_l)));
+CREATE OR REPLACE MACRO otlp_members(v) AS list_reduce(list_prepend('{}'::JSON, list_transform(arr(json_extract(v, '$.values')),
+  lambda lam_o: json_object(coalesce(lam_o->>'key', ''), otlp_inner(json_extract(lam_o, '$.value'))))), lambda lam_x, lam_y: json_merge_patch(lam_x, lam_y));
+CREATE OR REPLACE MACRO otlp_texts(l) AS list_transform(l, lambda lam_t: {'key': lam_t.key, 'value': coalesce(lam_t.value.stringValue, lam_t.value.intValue,
+  lam_t.value.boolValue, lam_t.value.doubleValue, CASE WHEN lam_t.value.arrayValue IS NOT NULL THEN otlp_list(lam_t.value.arrayValue)::VARCHAR END,
+  CASE WHEN lam_t.value.kvlistValue IS NOT NULL THEN otlp_members(lam_t.value.kvlistValue)::VARCHAR END, lam_t.value.bytesValue)});
+CREATE OR REPLACE MACRO otlp_firsts(l) AS list_filter(l, lambda lam_m, lam_i: lam_m.key IS NOT NULL
+  AND list_position(list_transform(l, lambda lam_k: lam_k.key), lam_m.key) = lam_i);
+CREATE OR REPLACE MACRO otlp_object(l) AS CASE
+  WHEN list_unique(list_transform(l, lambda lam_u: lam_u.key)) = len(l) THEN to_json(map_from_entries(otlp_texts(l)))
+  ELSE to_json(map_from_entries(otlp_texts(otlp_firsts(l)))) END;
+
+-- a member of an AnyValue that is an object, as text; a number as text; what one operation of the gen_ai conventions is
+CREATE OR REPLACE MACRO otlp_text(v, k) AS list_filter(from_json(json_extract(v, '$.kvlistValue.values'), otlp_pairs()), lambda lam_k: lam_k.key = k)[1].value.stringValue;
+CREATE OR REPLACE MACRO otlp_number(x) AS CASE WHEN isfinite(try_cast(x AS DOUBLE)) THEN try_cast(x AS DOUBLE) END;
+CREATE OR REPLACE MACRO otlp_kind(p_operation) AS CASE WHEN p_operation IN ('execute_tool', 'retrieval') THEN 'tool_executed'
+  WHEN p_operation IN ('run_guardrail', 'policy') THEN 'tool_decided'
+  WHEN p_operation IN ('chat', 'generate_content', 'text_completion', 'embeddings') THEN 'model_call'
+  WHEN p_operation IN ('invoke_agent', 'create_agent', 'invoke_workflow') THEN 'agent_run' ELSE 'other' END;
+-- agent-audit records, in whatever they come: a person's answer, or nobody's, is the end of an approval
+CREATE OR REPLACE MACRO audit_kind(p_phase, p_decision, p_by) AS CASE p_phase WHEN 'proposed' THEN 'tool_proposed' WHEN 'executed' THEN 'tool_executed'
+  WHEN 'decided' THEN CASE WHEN lower(p_decision) = 'timeout' OR (lower(p_by) = 'human' AND lower(p_decision) <> 'defer') THEN 'approval_decided' ELSE 'tool_decided' END
+  ELSE 'other' END;
+CREATE OR REPLACE MACRO audit_decision(p_decision) AS CASE WHEN lower(p_decision) IN ('allow', 'auto_allow') THEN 'allow'
+  WHEN lower(p_decision) IN ('deny', 'auto_deny', 'cancel', 'timeout') THEN 'deny' WHEN lower(p_decision) = 'defer' THEN 'require_approval' END;
+CREATE OR REPLACE MACRO audit_status(p_outcome, p_why) AS CASE lower(p_outcome) WHEN 'success' THEN 'ok' WHEN 'failure' THEN 'error' WHEN 'timeout' THEN 'timeout'
+  WHEN 'not_executed' THEN CASE WHEN lower(p_why) = 'denied' THEN 'denied' ELSE 'cancelled' END END;
+CREATE OR REPLACE MACRO audit_op(p_reads, p_destroys) AS CASE WHEN lower(p_destroys) = 'true' THEN 'commit' WHEN lower(p_reads) = 'true' THEN 'lookup' WHEN lower(p_reads) = 'false' THEN 'commit' END;
+CREATE OR REPLACE MACRO audit_usd(p_amount, p_currency, p_unit) AS CASE WHEN lower(coalesce(p_currency, p_unit)) = 'usd' THEN p_amount END;
 
 -- hosts and ports: scheme, credentials, path, brackets and trailing dot removed, lower case
 CREATE OR REPLACE MACRO no_scheme(x) AS regexp_replace(x, '^[A-Za-z][A-Za-z0-9+.-]*://', '');

@@ -40,27 +40,8 @@ WITH lines_read AS (
 worded AS (
     SELECT
         *,
-        CASE
-            WHEN d.ts IS NULL THEN NULL
-            WHEN regexp_matches(d.ts, '^\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:?\d\d)?$')
-                AND substr(d.ts, 18, 2) < '60'
-                THEN zoned(d.ts)
-            -- a number: the year tells its unit (seconds, ms, us, ns do not overlap from 2000 to 2100)
-            WHEN regexp_matches(d.ts, '^\d+(\.\d*)?([eE]\+?\d+)?$') THEN try(
-                CASE
-                    WHEN try_cast(d.ts AS DECIMAL(38, 9)) < 100000000000
-                        THEN make_timestamptz((try_cast(d.ts AS DECIMAL(38, 9)) * 1000000)::BIGINT)
-                    WHEN try_cast(d.ts AS DECIMAL(38, 9)) < 100000000000000
-                        THEN make_timestamptz((try_cast(d.ts AS DECIMAL(38, 9)) * 1000)::BIGINT)
-                    WHEN try_cast(d.ts AS DECIMAL(38, 9)) < 100000000000000000
-                        THEN make_timestamptz(try_cast(d.ts AS DECIMAL(38, 9))::BIGINT)
-                    ELSE make_timestamptz(floor(try_cast(d.ts AS DECIMAL(38, 9)) / 1000)::BIGINT)
-                END)
-            -- a leap second is the second after it
-            WHEN regexp_matches(d.ts, '^\d{4}-?\d\d-?\d\d[Tt ]\d\d:?\d\d:?60')
-                THEN try(iso_ts(regexp_replace(d.ts, '^(.{9,14}\d\d:?)60', '\159')) + INTERVAL 1 SECOND)
-            ELSE iso_ts(d.ts)
-        END AS claimed,
+        when_ts(d.ts) AS claimed,
+        time_odd(d.ts) AS odd,
         CASE lower(d.decision)
             WHEN 'allow' THEN 'allow' WHEN 'deny' THEN 'deny'
             WHEN 'require_approval' THEN 'require_approval'
@@ -207,7 +188,8 @@ SELECT
         WHEN verdict = 'deny' THEN 'rejected'
     END AS reason_code,
     CASE WHEN isfinite(try_cast(d.decision_ms AS DOUBLE)) THEN try_cast(d.decision_ms AS DOUBLE) END AS decision_ms,
-    CASE WHEN d.signals IS NOT NULL THEN lst(strs(d.signals)) END AS signals,
+    CASE WHEN odd IS NOT NULL THEN list_append(coalesce(lst(strs(d.signals)), []), odd)
+        WHEN d.signals IS NOT NULL THEN lst(strs(d.signals)) END AS signals,
     nz(d.context) AS context,
     nz(d.reasoning) AS reasoning,
     nz(d.trace_id) AS trace_id,
