@@ -49,24 +49,6 @@ WORDS: dict[str, dict[str, str]] = {
     "risk": {word: word for word in ("low", "medium", "high", "critical")},
     "ts_quality": {word: word for word in ("source", "observed", "receiver", "relative")},
 }  # fmt: skip
-# As in the native format: a number's size tells its unit, a leap second is the second after it.
-TIME = r"""CASE
-        WHEN regexp_matches(ts_text, '^\d+(\.\d*)?([eE]\+?\d+)?$') THEN try(
-            CASE
-                WHEN try_cast(ts_text AS DECIMAL(38, 9)) < 100000000000
-                    THEN make_timestamptz((try_cast(ts_text AS DECIMAL(38, 9)) * 1000000)::BIGINT)
-                WHEN try_cast(ts_text AS DECIMAL(38, 9)) < 100000000000000
-                    THEN make_timestamptz((try_cast(ts_text AS DECIMAL(38, 9)) * 1000)::BIGINT)
-                WHEN try_cast(ts_text AS DECIMAL(38, 9)) < 100000000000000000
-                    THEN make_timestamptz(try_cast(ts_text AS DECIMAL(38, 9))::BIGINT)
-                ELSE make_timestamptz(
-                    floor(try_cast(ts_text AS DECIMAL(38, 9)) / 1000)::BIGINT)
-            END)
-        WHEN regexp_matches(ts_text, '^\d{4}-?\d\d-?\d\d[Tt ]\d\d:?\d\d:?60')
-            THEN try(iso_ts(regexp_replace(ts_text, '^(.{9,14}\d\d:?)60', '\159'))
-                + INTERVAL 1 SECOND)
-        ELSE iso_ts(ts_text)
-    END"""
 
 
 class Described(msgspec.Struct, frozen=True):
@@ -265,11 +247,17 @@ def _select(
     names = [name for name in texts if name != "ts_text"]
     if "op" in filled:
         names.append("CASE WHEN op IS NOT NULL THEN 'declared' END AS op_basis")
+    odd = "CASE WHEN odd IS NOT NULL THEN [odd] END"
+    if "signals" in names:
+        names.remove("signals")
+        said = "list_append(coalesce(signals, []), odd)"
+        odd = f"CASE WHEN odd IS NOT NULL THEN {said} ELSE signals END"
+    names.append(f"{odd} AS signals")
     whole = f"len(own) = {len(keys) or 1}"
     return f"""
 WITH items AS ({found.items(envelope)}),
 worded AS (SELECT *, {worded}, {own} AS own FROM items),
-timed AS (SELECT *, {TIME} AS claimed FROM worded),
+timed AS (SELECT *, when_ts(ts_text) AS claimed, time_odd(ts_text) AS odd FROM worded),
 kept AS (SELECT *, unnest(CASE WHEN {usable} THEN [true] END) AS kept FROM timed)
 SELECT
     CASE WHEN {whole} THEN eid(source, 'key:' || kind || ':' || to_json(own)::VARCHAR, NULL)
