@@ -8,6 +8,7 @@ Reads: sources, judged, alerts, deliveries, attempts. Writes: nothing. Next: det
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from importlib.metadata import version
+from types import MappingProxyType
 from typing import Any
 
 import duckdb
@@ -29,7 +30,10 @@ LATENCY = (1.0, 5.0, 10.0, 15.0, 20.0)  # seconds, Alertmanager's buckets
 TICK = 1.0  # seconds between rounds, unless the service says otherwise
 HEAD_DIGITS = 12  # hex digits of the chain head: 48 bits, exact in a double
 Rows = Sequence[Mapping[str, Any]]
-Own = Iterable[tuple[str, str, float]]  # name, what it is, value
+OWN = {  # what the process knows of itself
+    "gatewatch_intake_stopped": "1 while no lines are taken.",
+    "gatewatch_disk_free_bytes": "Room for ledger and database.",
+}
 
 PER_SOURCE = {
     "gatewatch_ingest_events": ("events", "Events accepted and new."),
@@ -43,13 +47,13 @@ PER_SOURCE = {
 
 def page(
     reader: Reader, detectors: Mapping[str, Detector], routes: Iterable[Route],
-    head: tuple[int, str], tick: float = TICK, own: Own = (),
+    head: tuple[int, str], tick: float = TICK, own: Mapping[str, float] = MappingProxyType({}),
 ) -> bytes:  # fmt: skip
     """The whole page in the text format. `head`: lines in the ledger, and its chain hash.
 
-    What the process knows of itself, `own`, is there even while no table can be read.
+    `own`, a value for each of OWN, is there even while no table can be read.
     """
-    found = [_gauge(*each) for each in own]
+    found = [_gauge(name, text, own.get(name, 0.0)) for name, text in OWN.items()]
     with suppress(duckdb.Error):  # scrapes must not end with the tables: `own` says why
         found += list(_metrics(reader, detectors, routes, head, tick))
     registry = CollectorRegistry()

@@ -42,7 +42,7 @@ def allowed(request: Request, tokens: Sequence[Token], role: str) -> Token | Non
 def given(request: Request) -> bytes:
     """The token as it was sent: as a bearer, as the password of a URL, or as an API key."""
     scheme, _, value = request.headers.get("authorization", "").strip().partition(" ")
-    if scheme.lower() in ("bearer", "splunk"):  # some exporters know the second word only
+    if scheme.lower() == "bearer":
         return value.strip().encode()
     if scheme.lower() == "basic":
         try:

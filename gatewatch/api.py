@@ -25,6 +25,7 @@ from gatewatch.access import allowed
 from gatewatch.body import read_object
 from gatewatch.disk import Disk
 from gatewatch.intake import Intake
+from gatewatch.keeping import Keeping
 from gatewatch.parts import Parts, utc_now
 from ingest.config import ConfigError
 from ingest.land import BehindError
@@ -50,6 +51,7 @@ class Api:
     def app(self) -> Starlette:
         routes = [
             *self.intake.routes(),
+            *Keeping(self._parts).routes(),
             Route("/v1/sql", self.sql, methods=["POST"]),
             Route("/v1/alerts/{alert}/ack", self.ack, methods=["POST"]),
             Route("/v1/alerts/{alert}/verdict", self.verdict, methods=["POST"]),
@@ -170,9 +172,13 @@ class Api:
 
     async def metrics(self, request: Request) -> Response:
         self._role(request, "viewer")
+        own = {
+            "gatewatch_intake_stopped": float(self._disk.why is not None),
+            "gatewatch_disk_free_bytes": float(self._disk.free),
+        }
         page = await run_in_threadpool(
             metrics.page, self._parts.store, self._parts.detectors, self._parts.routes,
-            self._parts.lander.head, own=_own(self._disk),
+            self._parts.lander.head, own=own,
         )  # fmt: skip
         return Response(page, media_type=metrics.CONTENT_TYPE)
 
@@ -189,11 +195,6 @@ class Api:
 
     def _role(self, request: Request, role: str) -> None:
         allowed(request, self._parts.settings.tokens, role)
-
-
-def _own(disk: Disk) -> metrics.Own:
-    yield "gatewatch_intake_stopped", "1 while no lines are taken.", float(disk.why is not None)
-    yield "gatewatch_disk_free_bytes", "Room for ledger and database.", float(disk.free)
 
 
 async def _refused(request: Request, error: HTTPException) -> Response:

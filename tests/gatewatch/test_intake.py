@@ -116,7 +116,6 @@ def test_two_adapters_on_one_path_are_an_error_at_the_start(tmp_path: Path) -> N
         bearer("gate"),
         {"Authorization": "bearer gate"},
         {"Authorization": "Basic " + base64.b64encode(b"anybody:gate").decode()},
-        {"Authorization": "Splunk gate"},
         {"X-Api-Key": "gate"},
     ],
 )
