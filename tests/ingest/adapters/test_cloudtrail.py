@@ -7,7 +7,8 @@ from tests.ingest.adapters.kit import Row
 def record(**fields: object) -> Row:
     return {
         "eventTime": "2026-03-10T09:00:00Z", "eventSource": "iam.amazonaws.com",
-        "eventName": "CreateUser", "eventID": "e-1", "readOnly": False, "eventType": "AwsApiCall", **fields,
+        "eventName": "CreateUser", "eventID": "e-1", "readOnly": False,
+        "eventType": "AwsApiCall", **fields,
     }  # fmt: skip
 
 

@@ -31,7 +31,8 @@ def test_an_event_has_one_id_alone_and_in_a_list() -> None:
 def test_what_a_cluster_writes_all_day_is_no_change() -> None:
     assert kinds(
         event("update", "leases"), event("patch", "deployments", sub="status"),
-        event("create", "events"), event("create", "subjectaccessreviews"), event("create", "pods", sub="binding"),
+        event("create", "events"), event("create", "subjectaccessreviews"),
+        event("create", "pods", sub="binding"),
         event("patch", "deployments", requestURI="/apis/apps/v1/x?dryRun=All&force=true"),
         event("get", "configmaps"), event("update", "configmaps", code=409),
         event("update", "configmaps", stage="RequestReceived"), event("update", "configmaps"),

@@ -9,8 +9,8 @@ from tests.world import World, at
 LIST = {"egress": {"allowed_hosts": ["pay.example.com", "*.files.example.com"]}}
 JSON: Row = {
     "ts": "1773133200.123", "ms": "12", "client": "10.0.0.8", "user": "billing-bot",
-    "method": "CONNECT", "url": "pay.example.com:443", "status": "200", "squid": "TCP_TUNNEL", "hier": "HIER_DIRECT",
-    "peer": "203.0.113.9", "bytes": "8123",
+    "method": "CONNECT", "url": "pay.example.com:443", "status": "200", "squid": "TCP_TUNNEL",
+    "hier": "HIER_DIRECT", "peer": "203.0.113.9", "bytes": "8123",
 }  # fmt: skip
 
 
@@ -42,7 +42,7 @@ def test_milliseconds_without_leading_zeros_are_milliseconds() -> None:
 def test_a_line_of_another_log_is_none_of_ours() -> None:
     others = [
         "2026/03/10 09:00:00| Starting Squid Cache version 6.6", "", "1773133200.123 12 10.0.0.8",
-        '10.0.0.8 - - [10/Mar/2026:09:00:00 +0000] "GET http://a.example/ HTTP/1.1" 200 5 TCP_MISS:NONE',
+        '10.0.0.8 - - [10/Mar/2026:09:00:00 +0000] "GET http://a.example/ HTTP/1.1" 200 5 NONE:-',
     ]  # fmt: skip
 
     assert kit.read("squid", [{"text": line} for line in others]) == []
