@@ -5,21 +5,24 @@ import os
 import re
 import subprocess
 import sys
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 import typer.main
 from jsonschema import Draft202012Validator
 
-from detectors import metrics
+from detectors import coverage, metrics
+from detectors.coverage import Feed
 from detectors.detector import CATALOGUE, Header
 from gatewatch.cli import app
 from ingest import adapter
 from ingest.config import convert, header, read_settings
-from ingest.store import memory_store
+from ingest.store import fetch, memory_store
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
+NOW = datetime(2026, 3, 11, tzinfo=UTC)
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 
 
@@ -93,7 +96,8 @@ def test_every_config_in_the_book_is_a_config(
     read = read_settings(path)
 
     assert read.sources or read.receivers, page
-    assert {source.adapter for source in read.sources.values()} <= set(adapter.names())
+    own = {"till"} if page.name == "mapping.md" else set()  # the one that this page describes
+    assert {source.adapter for source in read.sources.values()} <= set(adapter.names()) | own
 
 
 def test_every_native_line_in_the_book_is_valid() -> None:
@@ -175,3 +179,105 @@ def test_every_page_of_the_book_is_linked_from_the_readme_or_from_a_page_that_is
         todo += [page.parent / link for link in links]
 
     assert {page.resolve() for page in PAGES} - seen == set()
+
+
+SOURCES = ROOT / "docs" / "sources"
+SAMPLES = ROOT / "tests" / "ingest" / "adapters"
+MARK = "<!-- feeds -->"
+FILES_OF = {"ndjson": "an object a line", "json": "JSON", "text": "lines"}
+
+
+def _fed(feed: Feed) -> str:
+    lacks = ", ".join(f"`{text}`" for text in feed.lacks)
+    if feed.feeds == "with others":
+        return f"with a source that tells {lacks}"
+    if feed.feeds == "no":
+        return f"no: there is no {lacks}"
+    coarse = ", ".join(f"`{text}`" for text in feed.coarse)
+    return f"yes, for the session or the whole source: there is no {coarse}" if coarse else "yes"
+
+
+def fed_by(name: str) -> str:
+    """The end of a source's page: what its recorded lines can feed."""
+    with memory_store().writing() as db:
+        columns = coverage.columns_of(db)
+    wanted = coverage.needs(
+        {path.stem: convert(header(path)[0], Header, str(path)).needs
+         for path in sorted(CATALOGUE.glob("*.sql"))},
+        columns,
+    )  # fmt: skip
+    golden = (SAMPLES / f"{name}.golden.ndjson").read_text(encoding="utf-8").splitlines()
+    every = [need for those in wanted.values() for need in those]
+    held = coverage.sampled([json.loads(line) for line in golden], every)
+    rows = [
+        f"| `{each.detector}` | {_fed(each)} |" for each in coverage.feeds({name: held}, wanted)
+    ]
+    told = "Made from recorded lines; `gatewatch coverage` says the same of your own data."
+    head = ["## What it can feed", "", told, "", "| detector | fed |", "|---|---|"]
+    return "\n".join([MARK, "", *head, *rows]) + "\n"
+
+
+def sources() -> str:
+    """docs/sources/README.md, made from the headers of the adapters."""
+    page = [
+        "# Sources",
+        "",
+        "What gatewatch reads, with a page for each: what to copy and what to know before.",
+        "Made from the headers in ingest/adapters/: `pytest tests/test_book.py --accept`.",
+        "",
+        "| adapter | reads | a file holds | pushed to |",
+        "|---|---|---|---|",
+    ]
+    for name in adapter.names():
+        told = convert(header(adapter.FOLDER / f"{name}.sql")[0], adapter.Header, name)
+        paths = ", ".join(f"`{path}`" for path in told.paths)
+        page += [f"| [{name}]({name}.md) | {told.title} | {FILES_OF[told.format]} | {paths} |"]
+    page += ["", "## Beside them", ""]
+    for name in sorted({path.stem for path in SOURCES.glob("*.md")} - {"README", *adapter.names()}):
+        title = (SOURCES / f"{name}.md").read_text(encoding="utf-8").splitlines()[0]
+        page += [f"- [{title.removeprefix('# ')}]({name}.md)"]
+    return "\n".join(page) + "\n"
+
+
+def test_every_adapter_has_its_page_and_the_list_names_it(pytestconfig: pytest.Config) -> None:
+    page = SOURCES / "README.md"
+
+    if pytestconfig.getoption("--accept"):
+        page.write_text(sources(), encoding="utf-8")
+
+    missing = set(adapter.names()) - {path.stem for path in SOURCES.glob("*.md")}
+    assert missing == set()
+    assert page.read_text(encoding="utf-8") == sources()
+
+
+@pytest.mark.parametrize("name", adapter.names())
+def test_the_page_of_a_source_ends_with_what_it_can_feed(
+    name: str, pytestconfig: pytest.Config
+) -> None:
+    page = SOURCES / f"{name}.md"
+    told, mark, _ = page.read_text(encoding="utf-8").partition(MARK)
+    assert mark
+
+    if pytestconfig.getoption("--accept"):
+        page.write_text(told + fed_by(name), encoding="utf-8")
+
+    assert page.read_text(encoding="utf-8") == told + fed_by(name)
+
+
+def test_the_table_in_the_book_makes_of_the_line_in_the_book_what_it_says(tmp_path: Path) -> None:
+    page = (SOURCES / "mapping.md").read_text(encoding="utf-8")
+    [table] = re.findall(r"^```toml adapters/till.toml\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
+    [line] = re.findall(r"^```text\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
+    (tmp_path / "till.toml").write_text(table, encoding="utf-8")
+
+    with memory_store().writing() as db:
+        found = adapter.load("till", db, "book", tmp_path)
+        with adapter.lines(db, "till", NOW, [(1, line)]):
+            [row] = fetch(db, found.events, at=NOW)
+
+    told = {key: value for key, value in row.items() if value is not None}
+    assert told.items() >= {
+        "kind": "tool_decided", "agent": "a1", "tool": "pay", "params": '{"amount":12.5}',
+        "decision": "deny", "decision_native": "STOP", "tenant": "shop-1", "native_id": "7",
+        "ts": datetime(2026, 3, 10, 9, tzinfo=UTC),
+    }.items()  # fmt: skip
