@@ -9,9 +9,10 @@ import typer
 
 from detectors.explain import UnknownAlertError
 from gatewatch.client import ServiceError
-from gatewatch.commands import coverage, data, demo, look, run
+from gatewatch.commands import coverage, data, demo, ledger, look, run
 from gatewatch.commands.terminal import err, printable
 from ingest.config import ConfigError
+from ingest.export import ExportError
 from ingest.land import BehindError
 from ingest.ledger import LedgerError
 from ingest.store import StoreBrokenError, StoreBusyError
@@ -25,14 +26,14 @@ app = typer.Typer(
 )
 for function in (
     demo.demo, run.init, data.ingest, look.detect, look.alerts, look.explain, look.ack,
-    look.verdict, run.serve, run.mine, data.verify, data.rebuild, data.sql, coverage.coverage,
-    run.doctor,
+    look.verdict, run.serve, run.mine, data.sql, coverage.coverage, run.doctor,
+    ledger.verify, ledger.rebuild, ledger.export, ledger.prune,
 ):  # fmt: skip
     app.command()(function)
 app.command("test-send")(run.send)
 
 MUST_CHANGE = (ConfigError, StoreBusyError, UnknownAlertError)
-FAILED = (ServiceError, BehindError, LedgerError, StoreBrokenError, OSError)
+FAILED = (ServiceError, BehindError, LedgerError, StoreBrokenError, ExportError, OSError)
 
 
 def main() -> None:

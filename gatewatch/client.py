@@ -3,14 +3,19 @@
 Reads: the service's answers. Writes: nothing itself. Next: gatewatch/api.py.
 """
 
+import io
 import json
 import os
-from datetime import datetime
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import date, datetime
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pyarrow as pa
+
+from ingest.export import Day
 
 
 class ServiceError(RuntimeError):
@@ -35,6 +40,26 @@ class Remote:
         with pa.ipc.open_stream(answer.content) as stream:
             rows: list[dict[str, Any]] = stream.read_all().to_pylist()
             return rows
+
+    @contextmanager
+    def day(self, table: str, day: date) -> Iterator[Day]:
+        """All rows of one table and day, as they come."""
+        try:
+            with self._http.stream("GET", f"/v1/days/{table}/{day}") as answer:
+                if answer.is_error:
+                    answer.read()
+                    raise ServiceError(f"{self.url}: {_reason(answer)}")
+                stream = pa.ipc.open_stream(_Coming(answer.iter_bytes()))
+                count = int(stream.schema.metadata[b"rows"])
+                yield Day(count, stream.schema.remove_metadata(), _plain(stream))
+        except (httpx.HTTPError, pa.ArrowInvalid) as error:
+            raise ServiceError(f"{self.url}: ended within {table} of {day}: {error}.") from None
+
+    def prune(self, before: datetime | None, dry_run: bool) -> dict[str, Any]:
+        """Have the service prune, which may take minutes."""
+        asked = {"before": before.isoformat() if before else None, "dry_run": dry_run}
+        done: dict[str, Any] = self._ask("POST", "/v1/prune", json=asked, timeout=3600).json()
+        return done
 
     def act(self, alert_id: str, action: str, **body: str) -> dict[str, Any]:
         """Acknowledge an alert or give a verdict on it."""
@@ -66,12 +91,40 @@ class Remote:
         except httpx.HTTPError as error:
             raise ServiceError(f"{self.url}: no answer ({type(error).__name__}).") from None
         if answer.is_error:
-            try:
-                reason = answer.json()["error"]
-            except (ValueError, KeyError, TypeError):
-                reason = f"HTTP {answer.status_code}"
-            raise ServiceError(f"{self.url}: {reason}")
+            raise ServiceError(f"{self.url}: {_reason(answer)}")
         return answer
+
+
+class _Coming(io.RawIOBase):
+    """An answer that is read as it comes, as a file."""
+
+    def __init__(self, parts: Iterator[bytes]) -> None:
+        self._parts, self._left = parts, b""
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        while not self._left:
+            part = next(self._parts, None)
+            if part is None:
+                return 0
+            self._left = part
+        size = min(len(buffer), len(self._left))
+        buffer[:size], self._left = self._left[:size], self._left[size:]
+        return size
+
+
+def _plain(stream: pa.RecordBatchReader) -> Iterator[pa.RecordBatch]:
+    for batch in stream:
+        yield batch.replace_schema_metadata(None)
+
+
+def _reason(answer: httpx.Response) -> str:
+    try:
+        return str(answer.json()["error"])
+    except (ValueError, KeyError, TypeError):
+        return f"HTTP {answer.status_code}"
 
 
 def running(db: Path) -> Remote | None:

@@ -22,6 +22,7 @@ from apscheduler.schedulers.background import BackgroundScheduler
 
 from dashboards import launch
 from detectors.worker import Worker
+from gatewatch import keeping
 from gatewatch.access import LOCAL
 from gatewatch.api import Api
 from gatewatch.connections import IDLE_SECONDS, bounded
@@ -40,6 +41,7 @@ from ingest.tail import Tail
 
 log = logging.getLogger("gatewatch")
 ARRIVALS_KEPT = timedelta(days=7)  # silent_source looks back over three
+PRUNE_EVERY, PRUNE_FIRST = timedelta(days=1), timedelta(minutes=10)
 STALE = timedelta(seconds=120)  # a loop that has not come round for so long is not well
 
 
@@ -90,8 +92,10 @@ class Service:
         for route in self._parts.routes:
             worker = Worker(route, self._parts.store, self._parts.lander, self._parts.routes)
             self._loop(f"deliver {route.name}", lambda w=worker: self._deliver(w))  # type: ignore[misc]
-        self._scheduler.add_job(self._housekeep, "interval", seconds=20, coalesce=True,
-                                misfire_grace_time=None, max_instances=1)  # fmt: skip
+        self._every(self._housekeep, timedelta(seconds=20))
+        self._every(self._seal, timedelta(minutes=1))
+        if self._parts.settings.retention is not None:
+            self._every(self._prune, PRUNE_EVERY, utc_now() + PRUNE_FIRST)
         self._scheduler.start()
         http = self._run("http", self._listen)
         while not self._server.started:
@@ -176,6 +180,29 @@ class Service:
             minute = utc_now().replace(second=0, microsecond=0)
             db.execute("INSERT INTO arrivals VALUES (?, ?, 0, NULL)", [OWN, minute])
             db.execute("DELETE FROM arrivals WHERE minute < ?", [minute - ARRIVALS_KEPT])
+
+    def _every(
+        self, job: Callable[[], None], often: timedelta, first: datetime | None = None
+    ) -> None:
+        self._scheduler.add_job(
+            job, "interval", seconds=often.total_seconds(), coalesce=True, max_instances=1,
+            misfire_grace_time=None, **({"next_run_time": first} if first else {}),
+        )  # fmt: skip
+
+    def _seal(self) -> None:
+        """A segment of another day, or an old one, though no line comes that would seal it."""
+        self._done("ledger", lambda: self._parts.lander.seal(utc_now()))
+
+    def _prune(self) -> None:
+        self._done("retention", lambda: keeping.pruned(self._parts, utc_now()))
+
+    def _done(self, name: str, job: Callable[[], object]) -> None:
+        try:
+            job()
+            self._state[name] = "ok"
+        except (*REFUSALS, ConfigError, OSError) as error:
+            self._state[name] = str(error)
+            log.error("%s: %s", name, error)
 
     def _trial(self) -> None:
         """Raises what keeps lines out of ledger or database, if anything does."""

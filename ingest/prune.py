@@ -73,8 +73,14 @@ def _between(kept: Sequence[int], piece: Piece) -> Sequence[int]:
     return kept[bisect_left(kept, piece.sealed.first) : bisect_right(kept, piece.sealed.last)]
 
 
-def check(keep: Retention, reach: Mapping[str, timedelta]) -> None:
-    """Raises ConfigError where a detector looks back further than ordinary lines are kept."""
+def limits(
+    keep: Retention, reach: Mapping[str, timedelta], now: datetime, before: datetime | None
+) -> tuple[datetime, datetime]:
+    """From when on lines are kept, ordinary ones and those of high risk.
+
+    Raises ConfigError where a detector looks back further than ordinary lines are kept, and where
+    `before` is later than they allow.
+    """
     for name, back in sorted(reach.items()):
         if keep.ordinary < back + timedelta(days=1):
             raise ConfigError(
@@ -82,17 +88,28 @@ def check(keep: Retention, reach: Mapping[str, timedelta]) -> None:
             )
     if keep.high_risk < keep.ordinary:
         raise ConfigError("retention.high_risk: is shorter than retention.ordinary.")
+    ordinary, high = now - keep.ordinary, now - keep.high_risk
+    if before is not None and before > ordinary:
+        raise ConfigError(
+            f"--before: lines since {ordinary:%Y-%m-%d %H:%M} UTC are kept: [retention] says so."
+        )
+    return (before or ordinary, min(before or high, high))
 
 
 def prune(
-    store: Store, lander: Lander, keep: Retention, reach: Mapping[str, timedelta], now: datetime
+    store: Store,
+    lander: Lander,
+    keep: Retention,
+    reach: Mapping[str, timedelta],
+    now: datetime,
+    before: datetime | None = None,
 ) -> Pruned | None:
     """Prune everything that is due at `now`. None when nothing was. One at a time.
 
-    `reach`: how far each detector looks back. Raises ConfigError, LedgerError, BehindError.
+    `reach`: how far each detector looks back. `before`: take only what came before that.
+    Raises ConfigError, LedgerError, BehindError.
     """
-    check(keep, reach)
-    before, high = now - keep.ordinary, now - keep.high_risk
+    before, high = limits(keep, reach, now, before)
     ledger = lander.ledger
     finish(store, lander)
     for attempt in range(TRIES):

@@ -1,6 +1,6 @@
-"""Commands about lines and the ledger: ingest, verify, rebuild, sql.
+"""Commands about lines and tables: ingest, sql.
 
-Reads: files, the ledger. Writes: through ingest/land.py. Next: gatewatch/commands/look.py.
+Reads: files. Writes: through ingest/land.py. Next: gatewatch/commands/ledger.py.
 """
 
 import sys
@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Annotated, Any, cast
 
 import duckdb
-import msgspec
 import typer
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
 
@@ -25,23 +24,20 @@ from gatewatch.commands.terminal import (
     Json,
     emit,
     err,
-    opened,
     out,
-    printable,
     reached,
     settings,
     table,
 )
-from gatewatch.parts import Parts, ledger_of, utc_now
+from gatewatch.parts import Parts, utc_now
 from ingest import adapter as adapters
 from ingest.apply import Landed
 from ingest.batch import Batch, Oversized
-from ingest.chain import verify as check_chain
 from ingest.config import ConfigError, Settings, Source
 from ingest.cut import how
 from ingest.files import ReadError, read_file
 from ingest.land import Ready
-from ingest.store import StoreBusyError, memory_store, open_store
+from ingest.store import memory_store
 
 BULK_BYTES = 24 * 2**20  # a batch of a file that is landed once: fewer, larger transactions
 
@@ -79,98 +75,6 @@ def ingest(
     )
     if total.quarantined:
         err.print("See them: gatewatch sql 'SELECT reason, detail, raw FROM quarantine'")
-
-
-def verify(db: Database = None, config: Config = None, as_json: Json = False) -> None:
-    """Recompute the ledger's hash chain, and hold the database's position against it."""
-    chosen = settings(config, db)
-    path = db or chosen.db
-    folder = ledger_of(path)
-    if not folder.is_dir():
-        raise ConfigError(f"{folder}: there is no ledger here.")
-    reached_by_now = _landed(path)  # before the ledger is read: a service may be landing lines
-    found = check_chain(folder)
-    problems = list(found.problems) + _against(reached_by_now, found.seq, found.head)
-    if as_json:
-        emit({"ok": not problems, "lines": found.seq, "head": found.head,
-              "segments": found.segments, "problems": problems})  # fmt: skip
-    else:
-        for problem in problems:
-            out.print(problem, markup=False)
-        out.print(f"{found.seq} lines, {found.segments} sealed segments, head {found.head}")
-    if problems:
-        raise typer.Exit(1)
-
-
-def _against(rows: list[dict[str, Any]], seq: int, head: str) -> list[str]:
-    """What the database knows of the chain: it has seen the ledger's end."""
-    if rows and rows[0]["seq"] > seq:
-        return [
-            f"the ledger ends at line {seq}, the database has seen {rows[0]['seq']}: it was cut."
-        ]
-    if rows and rows[0]["seq"] == seq and rows[0]["head"] != head:
-        return ["the ledger's last segment is not what the database has seen: it was changed."]
-    return []
-
-
-def _landed(path: Path) -> list[dict[str, Any]]:
-    sql = "SELECT seq, head FROM landed"
-    if not path.exists():
-        return []
-    try:
-        store = open_store(path)
-    except StoreBusyError:
-        with reached(Settings(), path) as there:
-            return there.rows(sql)
-    try:
-        return store.rows(sql)
-    finally:
-        store.close()
-
-
-def rebuild(
-    own: Adapters = None, db: Database = None, config: Config = None, as_json: Json = False
-) -> None:
-    """Make the database anew from the ledger; triage and what was told come back with it."""
-    chosen = settings(config, db, adapters=own)
-    path = db or chosen.db
-    if not ledger_of(path).is_dir():
-        raise ConfigError(f"{ledger_of(path)}: there is no ledger to rebuild from.")
-    began = time.monotonic()
-    if path.exists():
-        with opened(chosen, path, "rebuild its database"):
-            pass  # nobody else holds it
-    found = check_chain(ledger_of(path))
-    if found.problems:
-        raise ConfigError("the ledger does not verify: " + found.problems[0])
-    aside = path.with_suffix(".before-rebuild")
-    _move(path, aside)
-    try:
-        with opened(_without_policy(chosen), path, "rebuild its database") as parts:
-            failed = parts.tick(utc_now(), tell=False).failed
-            counts = parts.store.rows(
-                "SELECT (SELECT count(*) FROM events) AS events, (SELECT count(*) FROM quarantine)"
-                " AS quarantined, (SELECT count(*) FROM alerts) AS alerts"
-            )[0]
-    except BaseException:
-        _move(aside, path)
-        raise
-    for left in (aside, aside.with_suffix(".before-rebuild.wal")):
-        left.unlink(missing_ok=True)
-    told = counts | {"lines": found.seq, "seconds": round(time.monotonic() - began, 3)}
-    if as_json:
-        emit(told)
-    else:
-        out.print(", ".join(f"{value} {key}" for key, value in told.items()))
-    for name, reason in failed.items():
-        err.print(printable(f"{name}: {reason}"), markup=False)
-    if failed:
-        raise typer.Exit(1)
-
-
-def _without_policy(chosen: Settings) -> Settings:
-    """A rebuild takes the policies that the ledger holds, not the file of today."""
-    return msgspec.structs.replace(chosen, policy=None)
 
 
 def sql(
@@ -280,10 +184,3 @@ def _progress(paths: list[str]) -> Progress:
         BarColumn(), TransferSpeedColumn(), TimeRemainingColumn(), TextColumn(""),
         console=err, transient=True, disable=not sys.stderr.isatty(),
     )  # fmt: skip
-
-
-def _move(path: Path, target: Path) -> None:
-    for suffix in ("", ".wal"):
-        part = path.with_name(path.name + suffix)
-        if part.exists():
-            part.rename(target.with_name(target.name + suffix))
