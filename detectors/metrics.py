@@ -2,7 +2,8 @@
 
 Labels are names from the configuration (sources, detectors, receivers), never text from logs, so
 the page cannot grow with what agents write. Metric names and meanings: docs/metrics.md.
-Reads: sources, judged, alerts, deliveries, attempts. Writes: nothing. Next: detectors/triage.py.
+Reads: sources, clocks, judged, alerts, deliveries, attempts. Writes: nothing.
+Next: detectors/triage.py.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -23,6 +24,7 @@ from prometheus_client.core import (
 from detectors.detector import Detector
 from detectors.routing import Route
 from detectors.stretch import SEVERITIES
+from ingest.skew import WAITS
 from ingest.store import Reader
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
@@ -74,6 +76,7 @@ def _metrics(
     head: tuple[int, str], tick: float,
 ) -> Iterator[Metric]:  # fmt: skip
     yield from _sources(reader.rows("SELECT * FROM sources ORDER BY source"))
+    yield from _clocks(reader.rows("SELECT * FROM source_clocks ORDER BY source"))
     yield from _detectors(reader.rows("SELECT * FROM judged"), detectors, tick)
     yield from _alerts(reader, detectors)
     yield from _deliveries(reader, [route.name for route in routes])
@@ -103,6 +106,28 @@ def _sources(rows: Rows) -> Iterator[Metric]:
         if row["last_event_at"]:  # an unset one would read as fifty years of silence
             event.add_metric([row["source"]], row["last_event_at"].timestamp())
     yield from (seen, event)
+
+
+def _clocks(rows: Rows) -> Iterator[Metric]:
+    skew = GaugeMetricFamily(
+        "gatewatch_source_skew_seconds", "How far its clock is ahead of ours.", labels=["source"]
+    )
+    lag = GaugeMetricFamily(
+        "gatewatch_source_lag_seconds", "From the time lines claim to their arrival, of late.",
+        labels=["source"],
+    )  # fmt: skip
+    waits = HistogramMetricFamily(
+        "gatewatch_ingest_lag_seconds", "From the time a line claims to its arrival.",
+        labels=["source"],
+    )  # fmt: skip
+    for row in rows:
+        if row["skew_seconds"] is not None:
+            skew.add_metric([row["source"]], row["skew_seconds"])
+        lag.add_metric([row["source"]], row["lag_seconds"])
+        counts = [float(count) for count in row["waits"]]
+        buckets = [(str(le), count) for le, count in zip(WAITS, counts, strict=True)]
+        waits.add_metric([row["source"]], [*buckets, ("+Inf", counts[-1])], row["waited"])
+    yield from (skew, lag, waits)
 
 
 def _detectors(rows: Rows, detectors: Mapping[str, Detector], tick: float) -> Iterator[Metric]:

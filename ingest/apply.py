@@ -16,7 +16,7 @@ import duckdb
 import msgspec
 import pyarrow as pa
 
-from ingest import calls, identity, quarantine, tools
+from ingest import calls, identity, quarantine, skew, tools
 from ingest.adapter import Adapter, lines
 from ingest.hosts import canonical_host
 from ingest.parse import Parsed
@@ -112,6 +112,7 @@ def apply(
     landed = Landed(len(batch.entries), events, duplicates, quarantined, conflicts)
     _note_changes(db, batch.marker.last, touched)
     _account(db, batch, landed)
+    skew.note(db, batch)
     _progress(db, batch, landed)
     return landed
 
