@@ -35,6 +35,12 @@ AGENT = """
 import asyncio
 import litellm
 from litellm.integrations.generic_api.generic_api_callback import GenericAPILogger
+from litellm.proxy._types import LiteLLM_AuditLogs, LitellmTableNames
+from litellm.proxy.management_helpers import audit_logs
+
+class WithAuditLog(GenericAPILogger):  # as docs/sources/litellm.md has it
+    async def async_log_audit_log_event(self, audit_log):
+        self.log_queue.append(audit_log)
 
 KEY = {"user_api_key_alias": "a1", "user_api_key_user_id": "wang", "user_api_key_team_id": "t-1",
        "session_id": "conv-7"}
@@ -54,9 +60,16 @@ async def ask(metadata=KEY, **options):
 def guarded(status):
     return KEY | {"standard_logging_guardrail_information": [GUARD | {"guardrail_status": status}]}
 
+async def raise_budget():
+    entry = LiteLLM_AuditLogs(
+        id="la-1", updated_at="2026-03-10T09:00:00Z", changed_by="wang", changed_by_api_key="88dc",
+        action="updated", table_name=LitellmTableNames.KEY_TABLE_NAME, object_id="key-1",
+        before_value='{"max_budget": 1}', updated_values='{"max_budget": 100}')
+    await audit_logs._dispatch_audit_log_to_callbacks(entry)
+
 async def main():
-    logger = GenericAPILogger()
-    litellm.callbacks = [logger]
+    logger = WithAuditLog()
+    litellm.callbacks = litellm.audit_log_callbacks = [logger]
     await ask(mock_response="Done.")
     await ask(mock_response="", mock_tool_calls=[CALL])
     await ask(mock_response="litellm.RateLimitError")
@@ -64,7 +77,8 @@ async def main():
     await ask(mock_response="litellm.RateLimitError", metadata=guarded("guardrail_intervened"))
     litellm.max_budget, litellm._current_cost = 1.0, 5.0
     await ask(mock_response="too late")
-    while len(logger.log_queue) < 6:
+    await raise_budget()
+    while len(logger.log_queue) < 7:
         await asyncio.sleep(0.05)
     await logger.flush_queue()
 
@@ -120,6 +134,7 @@ def test_every_payload_is_an_event_and_none_is_in_quarantine(parts: Parts) -> No
         "tool_proposed": 1,
         "tool_decided": 2,
         "limit_hit": 1,
+        "config_changed": 1,
     }
     assert quarantined == []
 
@@ -165,3 +180,11 @@ def test_a_budget_that_ran_out_is_a_limit(parts: Parts) -> None:
 
     assert (limit["decision"], limit["budget_kind"]) == ("deny", "budget")
     assert (limit["budget_limit"], limit["budget_spent"]) == (1, 5)
+
+
+def test_an_entry_of_the_audit_log_is_a_change_of_the_configuration(parts: Parts) -> None:
+    [change] = rows(parts, "config_changed")
+
+    assert (change["principal"], change["status"]) == ("wang", "ok")
+    assert change["config_object"] == "LiteLLM_VerificationToken/key-1"
+    assert change["config_after"] == '{"max_budget": 100}'
