@@ -4,12 +4,19 @@ import base64
 import gzip
 import json
 import re
+from collections import Counter
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
+    ExportTraceServiceRequest,
+    ExportTraceServiceResponse,
+)
+from opentelemetry.proto.trace.v1.trace_pb2 import ResourceSpans, ScopeSpans, Span
 from starlette.routing import Route
 
 from gatewatch import answers, intake
@@ -315,6 +322,29 @@ def refusing() -> None:
     raise LedgerError("the disk is full")
 
 
+@pytest.mark.parametrize("pack", [bytes, gzip.compress])
+def test_otlp_in_protobuf_is_told_how_many_records_gave_no_event(bare: Asked, pack: Any) -> None:
+    """As an exporter sends it: a span that can be read, and one whose trace id cannot."""
+    good = Span(trace_id=bytes(range(16)), span_id=b"8 bytes.", name="execute_tool")
+    good.start_time_unix_nano = good.end_time_unix_nano = 1_773_133_200_000_000_000
+    bad = Span(trace_id=b"short", span_id=b"8 bytes.", name="execute_tool")
+    sent = ExportTraceServiceRequest(
+        resource_spans=[ResourceSpans(scope_spans=[ScopeSpans(spans=[good, bad])])]
+    )
+    coding = "gzip" if pack is gzip.compress else "identity"
+
+    answer = bare.http.post(
+        "/v1/traces", content=pack(sent.SerializeToString()),
+        headers={"content-type": answers.PROTOBUF, "content-encoding": coding},
+    )  # fmt: skip
+
+    assert (answer.status_code, answer.headers["content-type"]) == (200, answers.PROTOBUF)
+    told = ExportTraceServiceResponse.FromString(answer.content).partial_success
+    assert told.rejected_spans == 1
+    assert "quarantine" in told.error_message
+    assert len(bare.parts.rows("SELECT * FROM events")) == 1
+
+
 # OPA, hooks, and those that send arrays.
 
 
@@ -393,6 +423,23 @@ def test_a_sender_is_asked_to_come_back_when_too_much_is_on_its_way(asked: Asked
 
     assert (answer.status_code, answer.headers["retry-after"]) == (429, "1")
     assert asked.http.post("/v1/events", content=lines(1)).status_code == 200
+
+
+def test_a_sender_is_asked_to_come_back_when_the_writer_is_behind(asked: Asked) -> None:
+    """So many batches may wait; the rest is not read into memory at all."""
+    with ThreadPoolExecutor(intake.WAITING + 4) as pool:
+        with asked.parts.lander._turn:  # a landing that takes its time
+            posts = [
+                pool.submit(asked.http.post, "/v1/events", content=lines(n))
+                for n in range(intake.WAITING + 4)
+            ]
+            until(lambda: sum(post.done() for post in posts) == 4)
+        answers = [post.result() for post in posts]
+
+    assert Counter(each.status_code for each in answers) == {200: intake.WAITING, 429: 4}
+    assert {each.headers.get("retry-after") for each in answers} == {None, "1"}
+    [row] = asked.parts.rows("SELECT count(*) AS n FROM events")
+    assert row["n"] == intake.WAITING
 
 
 def test_a_body_that_is_refused_leaves_its_room_to_others(asked: Asked) -> None:
