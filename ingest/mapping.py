@@ -93,7 +93,7 @@ def read(path: Path, columns: Mapping[str, str]) -> tuple[dict[str, Any], str]:
     keys = [found.text(each, f"{path}: key") for each in told.key]
     header: dict[str, Any] = {
         "title": told.title, "format": told.format, "paths": list(told.paths),
-        "envelope": _carrier(told.envelope),
+        "envelope": _plain(told.envelope), "time": _time(told),
     }  # fmt: skip
     return header, _select(told, found, filled, attrs, keys, path)
 
@@ -122,10 +122,18 @@ def _columns(
     return filled, native
 
 
-def _carrier(envelope: str | None) -> str | None:
-    """The key whose array landing may cut into lines: when the envelope is one plain name."""
-    plain = re.fullmatch(r"\$\.([\w@:/-]+)", envelope or "")
+def _plain(path: str | None) -> str | None:
+    """The key that a path of one plain name reads."""
+    plain = re.fullmatch(r"\$\.([\w@:/-]+)", path or "")
     return plain[1] if plain else None
+
+
+def _time(told: Described) -> str | None:
+    """The key of the time, where a line can lack nothing else: then quarantine can say so."""
+    kind, ts = (told.columns.get(name) for name in ("kind", "ts"))
+    if not isinstance(kind, dict) or not kind.keys() & {"value", "default"}:
+        return None
+    return _plain(ts) if isinstance(ts, str) and told.envelope is None else None
 
 
 def _column(spec: object, where: str) -> Column:

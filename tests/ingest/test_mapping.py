@@ -14,6 +14,7 @@ from ingest.config import ConfigError
 from ingest.paths import checked, literal
 from ingest.store import fetch, memory_store
 from tests.kit_command import gatewatch, run
+from tests.kit_http import running
 
 NOW = datetime(2026, 3, 11, tzinfo=UTC)
 TILL = """
@@ -351,6 +352,24 @@ def test_a_config_names_the_folder_once_for_every_command(tmp_path: Path) -> Non
 
     assert json.loads(done.stdout)["events"] == 1, done.stderr
     assert "till" in checked_.stdout
+
+
+def test_a_service_takes_pushes_in_an_own_format_at_the_path_that_its_table_names(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "own").mkdir()
+    made(tmp_path / "own", 'paths = ["/v1/till"]\n' + TILL)
+    config = 'adapters_folder = "own"\n[sources.till]\nadapter = "till"\n'
+    with running(tmp_path, config) as service:
+        by_source = service.http.post("/v1/ingest/till", json=[LINE, LINE | {"id": 8}])
+        by_path = service.http.post("/v1/till", json=LINE | {"id": 9, "time": "soon"})
+
+        assert (by_source.status_code, by_path.status_code) == (200, 200)
+        [counts] = service.rows("SELECT events, quarantined FROM sources")
+        [why] = service.rows("SELECT reason, detail FROM quarantine")
+
+    assert counts == {"events": 2, "quarantined": 1}
+    assert why == {"reason": "time", "detail": "no usable time under 'time': 'soon'"}
 
 
 def test_an_own_adapter_in_sql_is_held_to_what_ours_are(tmp_path: Path) -> None:
