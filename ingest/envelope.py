@@ -56,9 +56,9 @@ Cut = tuple[list[bytes], bytes, bytes, bytes]  # elements, text before and after
 
 def _start(line: bytes, name: str) -> int | None:
     """Where the array's first element begins."""
-    if line.lstrip()[:1] != b"{":
-        return None
     key, level = f'"{name}"'.encode(), 0
+    if line.find(key, 0, WITHIN) < 0 or line[:WITHIN].lstrip()[:1] != b"{":
+        return None
     for found in _TOKEN.finditer(line, 0, WITHIN):
         token = found[0]
         if token == b'"':
