@@ -6,6 +6,7 @@
 -- A line is a record, bare, in {"Records": [...]} as CloudTrail's files hold them, or in an EventBridge event's `detail`.
 -- Refused calls are tool_decided, changes of the account config_changed, writes of data tool_executed, the rest other.
 -- What a service did by itself (AwsServiceEvent), a sign-in and the reports of the SSM agent change no configuration.
+-- The service that was called is no host: an account's calls of AWS are not an agent's way out.
 -- Throttling is no denial. A digest file, and a file without records, are known and say nothing.
 
 WITH lines_read AS (
@@ -94,7 +95,6 @@ SELECT
         WHEN reads IN ('true', 'false') THEN 'declared' END AS op_basis,
     CASE WHEN NOT avp THEN jn(d.requestParameters) END AS params,
     CASE WHEN avp THEN nz(concat_ws('/', q.resource.entityType, q.resource.entityId)) ELSE arn END AS target,
-    nz(lower(d.eventSource)) AS host,
     CASE WHEN avp OR empty THEN NULL WHEN refused THEN 'denied' WHEN code IS NOT NULL OR nz(d.errorMessage) IS NOT NULL THEN 'error'
         ELSE 'ok' END AS status,
     nz(concat_ws(': ', code, nz(d.errorMessage))) AS error,
@@ -114,7 +114,7 @@ SELECT
     CASE WHEN kind = 'config_changed' THEN jn(d.requestParameters) END AS config_after,
     CASE WHEN contains(d.requestParameters::VARCHAR, 'HIDDEN_DUE_TO_SECURITY_REASONS') THEN ['params'] END AS redacted,
     compact(json_object(
-        'region', nz(d.awsRegion), 'client', nz(d.sourceIPAddress), 'user_agent', nz(d.userAgent),
+        'service', nz(lower(d.eventSource)), 'region', nz(d.awsRegion), 'client', nz(d.sourceIPAddress), 'user_agent', nz(d.userAgent),
         'event_category', nz(d.eventCategory), 'event_type', nz(d.eventType), 'identity_type', nz(d.userIdentity.type),
         'role', nz(d.userIdentity.sessionContext.sessionIssuer.arn), 'policy_store', CASE WHEN avp THEN nz(q.policyStoreId) END,
         'shared_event_id', nz(d.sharedEventID), 'error_type', code,
