@@ -1,45 +1,56 @@
-"""One batch of the ledger into the database: the SQL of the one transaction.
+"""Batches of the ledger into the database: the SQL of the one transaction.
 
 Landing, recovery after a crash and `rebuild` all come through `apply`, so the database is a
 function of the ledger.
-Reads: a batch, events, calls. Writes: every table of sections 1 and 2 of ingest/schema.sql.
-Next: detectors/engine.py.
+Reads: batches, events, calls. Writes: every table of sections 1 and 2 of ingest/schema.sql.
+Next: ingest/account.py, detectors/engine.py.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from itertools import chain
 from types import MappingProxyType
+from typing import Any
 
 import duckdb
-import msgspec
 import pyarrow as pa
 
-from ingest import calls, identity, quarantine, skew, tools
-from ingest.adapter import Adapter, lines
+from ingest import account, calls, identity, quarantine, skew, tools
+from ingest.account import Landed
+from ingest.adapter import LINES, PIECE, Adapter
 from ingest.hosts import canonical_host
-from ingest.parse import Parsed
+from ingest.reading import Lines
 from ingest.segment import Batched
-from ingest.store import Db, Store, fetch, one
+from ingest.store import Db, Store, fetch
 
-JOINED_GAP = timedelta(minutes=10)  # touched times closer than this are one stretch to judge
+__all__ = ["AdapterError", "Landed", "Written", "apply", "probe"]
+
 SMALL = 500  # lines: below this, DuckDB is not asked to optimise the adapter's query
-BACKFILL = timedelta(hours=1)  # older than this at arrival: history, not live traffic
 FRESH = """
     CREATE OR REPLACE TEMP TABLE fresh AS
     SELECT f.* REPLACE (
         $at::TIMESTAMPTZ AS ingested_at, {op} AS op, {basis} AS op_basis,
         coalesce(f.params_digest, CASE WHEN f.params IS NOT NULL
                  THEN left(sha256(f.params::VARCHAR), 32) END) AS params_digest
-    )
+    ), f.tool IS NOT NULL AND t.tool IS NULL AS new_tool
     FROM ({events}) f
     LEFT JOIN tools t USING (tool)
 """
-SILENT = """
-    CREATE OR REPLACE TEMP TABLE silent AS
-    SELECT ledger_seq FROM lines ANTI JOIN fresh USING (ledger_seq)
+# All that the steps after it want to know, so that those with nothing to do need not ask.
+FACTS = """
+    SELECT count(*) AS events, count(DISTINCT ledger_seq) AS lines,
+        count(DISTINCT event_id) AS ids,
+        count(native_id) AS native, count(DISTINCT native_id) AS native_ids,
+        count(*) FILTER (WHERE ts_quality = 'receiver') AS undated,
+        list(DISTINCT host) FILTER (WHERE host IS NOT NULL) AS hosts,
+        bool_or(new_tool) AS new_tools,
+        bool_or(approval_id IS NOT NULL OR approver IS NOT NULL OR reason_code = 'expired'
+            OR decision = 'require_approval' OR kind LIKE 'approval%') AS approvals
+    FROM fresh
 """
+MINUTES = "SELECT min(ts), max(ts) FROM fresh GROUP BY date_trunc('minute', ts)"
+SILENT = "SELECT ledger_seq FROM lines ANTI JOIN fresh USING (ledger_seq)"
 COUNTS = """
     INSERT INTO minute_counts (minute, tenant, agent, events, denied, external, approvals)
     SELECT date_trunc('minute', ts), tenant, agent, count(*),
@@ -49,113 +60,136 @@ COUNTS = """
         0  -- approvals are counted by call, see ingest/calls.py
     FROM fresh GROUP BY ALL
 """
-SOURCE = """
-    INSERT INTO sources VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $9, $10, $11)
-    ON CONFLICT (source) DO UPDATE SET adapter = excluded.adapter,
-        lines = lines + excluded.lines, events = events + excluded.events,
-        duplicates = duplicates + excluded.duplicates,
-        quarantined = quarantined + excluded.quarantined,
-        id_conflicts = id_conflicts + excluded.id_conflicts,
-        backfilled = backfilled + excluded.backfilled,
-        first_seen_at = least(first_seen_at, excluded.first_seen_at),
-        last_seen_at = greatest(last_seen_at, excluded.last_seen_at),
-        last_event_at = greatest(last_event_at, excluded.last_event_at),
-        mismatched = mismatched + excluded.mismatched
-"""
 
 
 @dataclass(frozen=True)
-class Landed:
-    """What became of a batch. `repeated`: the batch as a whole had been landed before."""
+class Written:
+    """A batch that is in the ledger, and what its lines say."""
 
-    lines: int = 0
-    events: int = 0
-    duplicates: int = 0
-    quarantined: int = 0
-    id_conflicts: int = 0
-    repeated: bool = False
+    batch: Batched
+    lines: Lines
 
 
 class AdapterError(RuntimeError):
-    """The adapter's query raised on this batch: at least one line of it is poison."""
+    """The adapter's query raised on these lines: at least one of them is poison."""
 
 
 def apply(
     db: Db,
-    batch: Batched,
-    parsed: Sequence[Parsed],
+    group: Sequence[Written],
     adapter: Adapter,
     poison: Mapping[int, str] = MappingProxyType({}),
-) -> Landed:
-    """Land one batch inside the caller's transaction.
+) -> list[Landed]:
+    """Land batches of one moment, adapter, zone and agent inside the caller's transaction.
 
     `poison`: ledger positions of lines that the adapter cannot read, with the reason; see `probe`.
     """
-    docs = [
-        (batch.place(number), each.doc)
-        for number, each in enumerate(parsed)
-        if each.doc is not None and batch.place(number) not in poison
+    found, silent = _adapt(db, group, _table(group, poison), adapter)
+    if found["new_tools"]:
+        tools.know(db)
+    _mark(db, group)
+    _bind(db, group[0].batch.marker.agent)
+    _canonical_hosts(db, found["hosts"] or ())
+    minutes = db.execute(MINUTES).fetchall()
+    before = after = _of_batches(db, group, found["events"])
+    taken, conflicts = identity.deduplicate(db, group[0].batch.at, found, minutes)
+    if taken:
+        after = _of_batches(db, group, found["events"] - taken)
+        minutes = db.execute(MINUTES).fetchall()
+    landed = [
+        Landed(
+            lines=len(each.batch.entries),
+            events=after[n],
+            duplicates=before[n] - after[n],
+            quarantined=quarantine.keep(db, each.batch, each.lines, silent, adapter, poison),
+            id_conflicts=_within(conflicts, each.batch),
+        )
+        for n, each in enumerate(group)
     ]
-    with _planned_for(db, len(docs)):
-        _adapt(db, batch, docs, adapter)
-    tools.know(db)
-    _mark(db, batch, parsed)
-    _bind(db, batch.marker.agent)
-    _canonical_hosts(db)
-    quarantined = quarantine.keep(db, batch, parsed, adapter, poison)
-    found = int(one(db, "SELECT count(*) FROM fresh"))
-    duplicates, conflicts = identity.deduplicate(db, batch.at)
-    db.execute("INSERT INTO events BY NAME SELECT * FROM fresh")
-    touched = calls.join(db)
+    db.execute("INSERT INTO events BY NAME SELECT * EXCLUDE (new_tool) FROM fresh")
+    touched = calls.join(db, bool(found["approvals"]))
     db.execute(COUNTS)
-    events = found - duplicates
-    landed = Landed(len(batch.entries), events, duplicates, quarantined, conflicts)
-    _note_changes(db, batch.marker.last, touched)
-    _account(db, batch, landed)
-    skew.note(db, batch)
-    _progress(db, batch, landed)
+    batches = [each.batch for each in group]
+    account.note_changes(db, batches[-1].marker.last, minutes, touched)
+    account.account(db, batches, landed)
+    for each in {its.marker.source: its for its in batches}.values():
+        skew.note(db, each)
+    account.progress(db, batches, landed)
     return landed
 
 
-def probe(
-    store: Store, batch: Batched, parsed: Sequence[Parsed], adapter: Adapter
-) -> dict[int, str]:
+def probe(store: Store, written: Written, adapter: Adapter) -> dict[int, str]:
     """Find the lines on which the adapter raises, by halving. One must not hold up the others.
 
     Each try has a transaction of its own: an error ends the one that it happens in.
     """
     poison: dict[int, str] = {}
-    waiting = [
-        [(batch.place(n), each.doc) for n, each in enumerate(parsed) if each.doc is not None]
-    ]
+    waiting = [_table([written], {})]
     while waiting:
         part = waiting.pop()
         try:
             with store.writing() as db:
-                _adapt(db, batch, part, adapter)
+                _adapt(db, [written], part, adapter)
         except AdapterError as error:
-            if len(part) == 1:
-                poison[part[0][0]] = str(error)
+            if part.num_rows == 1:
+                poison[part["ledger_seq"][0].as_py()] = str(error)
             else:
-                waiting += [part[: len(part) // 2], part[len(part) // 2 :]]
+                half = part.num_rows // 2
+                waiting += [part.slice(0, half), part.slice(half)]
     return poison
 
 
+def _table(group: Sequence[Written], poison: Mapping[int, str]) -> pa.Table:
+    """The lines that an adapter reads."""
+    kept = [
+        [n for n, doc in enumerate(each.lines.docs)
+         if doc is not None and each.batch.place(n) not in poison]
+        if poison or each.lines.odd else range(len(each.lines.docs))
+        for each in group
+    ]  # fmt: skip
+    seqs = chain.from_iterable(
+        map(each.batch.place, ns) for each, ns in zip(group, kept, strict=True)
+    )
+    docs = chain.from_iterable(
+        [each.lines.docs[n] for n in ns] for each, ns in zip(group, kept, strict=True)
+    )
+    sources = [
+        pa.repeat(pa.scalar(each.batch.marker.source), len(ns))
+        for each, ns in zip(group, kept, strict=True)
+    ]
+    count = sum(map(len, kept))
+    at = pa.scalar(group[0].batch.at, pa.timestamp("us", "UTC"))
+    table = pa.table(
+        {
+            "ledger_seq": pa.array(list(seqs), pa.uint64()),
+            "source": pa.chunked_array(sources, pa.string()).combine_chunks(),
+            "received_at": pa.repeat(at, count),
+            "doc": pa.array(list(docs), pa.string()),
+        }
+    )
+    return pa.Table.from_batches(table.to_batches(max_chunksize=PIECE), table.schema)
+
+
 def _adapt(
-    db: Db, batch: Batched, docs: Sequence[tuple[int, str | None]], adapter: Adapter
-) -> None:
-    """What the adapter makes of the lines into `fresh`; those it makes nothing of into `silent`."""
+    db: Db, group: Sequence[Written], table: pa.Table, adapter: Adapter
+) -> tuple[dict[str, Any], set[int]]:
+    """What the adapter makes of the lines into `fresh`. Returns the facts about it, and the
+    positions of the lines that it makes nothing of."""
+    db.register("incoming", table)
     try:
-        with lines(db, batch.marker.source, batch.at, docs):
+        with _planned_for(db, table.num_rows):
+            db.execute(LINES)
             db.execute(tools.TABLE)
-            db.execute("SET VARIABLE zone = $zone", {"zone": batch.marker.zone})
-            db.execute(
-                FRESH.format(events=adapter.events, op=tools.OP, basis=tools.BASIS),
-                {"at": batch.at},
-            )
-            db.execute(SILENT)
+            db.execute("SET VARIABLE zone = $zone", {"zone": group[0].batch.marker.zone})
+            sql = FRESH.format(events=adapter.events, op=tools.OP, basis=tools.BASIS)
+            db.execute(sql, {"at": group[0].batch.at})
+            [facts] = fetch(db, FACTS)
+            silent = db.execute(SILENT).fetchall() if facts["lines"] < table.num_rows else []
     except duckdb.Error as error:
         raise AdapterError(str(error).splitlines()[0][:200]) from None
+    finally:
+        db.unregister("incoming")
+    return facts, {row[0] for row in silent}
 
 
 @contextmanager
@@ -172,13 +206,31 @@ def _planned_for(db: Db, lines: int) -> Iterator[None]:
             db.execute("PRAGMA enable_optimizer")
 
 
-def _mark(db: Db, batch: Batched, parsed: Sequence[Parsed]) -> None:
+def _of_batches(db: Db, group: Sequence[Written], total: int) -> list[int]:
+    """How many of the `total` rows of `fresh` each batch has."""
+    if len(group) == 1:
+        return [total]
+    lasts = [each.batch.marker.last for each in group]
+    sql = "SELECT list_position(list_transform($lasts, lambda lam_x: lam_x >= ledger_seq), true)"
+    rows = db.execute(f"{sql}, count(*) FROM fresh GROUP BY 1", {"lasts": lasts}).fetchall()
+    counts = dict(rows)
+    return [counts.get(number, 0) for number in range(1, len(group) + 1)]
+
+
+def _within(seqs: Sequence[int], batch: Batched) -> int:
+    return sum(batch.first <= seq <= batch.marker.last for seq in seqs)
+
+
+def _mark(db: Db, group: Sequence[Written]) -> None:
     """Say on the events what was odd about their lines. Rare, so it costs nothing otherwise.
 
     A decision under a key that stood twice is doubtful: it never counts as an allow.
     """
-    for number, (entry, each) in enumerate(zip(batch.entries, parsed, strict=True)):
-        if each.marks or entry.redacted:
+    for each in group:
+        paths = each.lines.entries.redacted
+        marked = {n for n, its in each.lines.odd.items() if its.marks}
+        for number in sorted(marked | paths.keys()):
+            its = each.lines.odd.get(number)
             db.execute(
                 """
                 UPDATE fresh SET
@@ -190,9 +242,9 @@ def _mark(db: Db, batch: Batched, parsed: Sequence[Parsed]) -> None:
                 WHERE ledger_seq = $seq
                 """,
                 {
-                    "marks": list(each.marks),
-                    "paths": list(entry.redacted),
-                    "seq": batch.place(number),
+                    "marks": list(its.marks if its else ()),
+                    "paths": list(paths.get(number, ())),
+                    "seq": each.batch.place(number),
                 },
             )
 
@@ -213,10 +265,9 @@ def _bind(db: Db, agent: str | None) -> None:
     )
 
 
-def _canonical_hosts(db: Db) -> None:
+def _canonical_hosts(db: Db, found: Sequence[str]) -> None:
     """One spelling a host, see ingest/hosts.py."""
-    found = db.execute("SELECT DISTINCT host FROM fresh WHERE host IS NOT NULL").fetchall()
-    changed = [(host, new) for (host,) in found if (new := canonical_host(host)) != host]
+    changed = [(host, new) for host in found if (new := canonical_host(host)) != host]
     if changed:
         table = pa.table(
             {
@@ -227,56 +278,3 @@ def _canonical_hosts(db: Db) -> None:
         db.register("spelling", table)
         db.execute('UPDATE fresh SET host = s."now" FROM spelling s WHERE host = s.was')
         db.unregister("spelling")
-
-
-def _note_changes(db: Db, seq: int, more: Sequence[tuple[datetime, datetime]]) -> None:
-    minutes = db.execute(
-        "SELECT min(ts), max(ts) FROM fresh GROUP BY date_trunc('minute', ts)"
-    ).fetchall()
-    stretches = identity.merged([*minutes, *more], JOINED_GAP)
-    if stretches:
-        db.executemany("INSERT INTO changes VALUES (?, ?, ?)", [(seq, *each) for each in stretches])
-
-
-def _account(db: Db, batch: Batched, landed: Landed) -> None:
-    """What is known of the source, and of its arrivals."""
-    marker, at = batch.marker, batch.at
-    newest = fetch(
-        db,
-        "SELECT max(ts) FILTER (WHERE ts_quality IS DISTINCT FROM 'receiver') AS at,"
-        " arg_max(event_id, (ts, event_id)) AS id,"
-        " count(*) FILTER (WHERE ts < $at::TIMESTAMPTZ - $old::INTERVAL) AS old,"
-        " count(*) FILTER (WHERE list_contains(signals, 'agent_mismatch')) AS mismatched"
-        " FROM fresh",
-        at=at, old=BACKFILL,
-    )[0]  # fmt: skip
-    counts = [landed.lines, landed.events, landed.duplicates, landed.quarantined,
-              landed.id_conflicts, newest["old"]]  # fmt: skip
-    row = [marker.source, marker.adapter, *counts, at, newest["at"], newest["mismatched"]]
-    db.execute(SOURCE, row)
-    if landed.lines:
-        minute = at.replace(second=0, microsecond=0)
-        row = [marker.source, minute, landed.lines, newest["id"]]
-        db.execute("INSERT INTO arrivals VALUES (?, ?, ?, ?)", row)
-
-
-def _progress(db: Db, batch: Batched, landed: Landed) -> None:
-    """How far the tailed files and the ledger have been read, and the key of the batch."""
-    marker, at = batch.marker, batch.at
-    for offset in marker.offsets:
-        where = [offset.source, offset.device, offset.inode]
-        db.execute("DELETE FROM tail_offsets WHERE source = ? AND device = ? AND inode = ?", where)
-        row = msgspec.structs.asdict(offset) | {"seen_at": at}
-        names, places = ", ".join(row), ", ".join(f"${name}" for name in row)
-        db.execute(f"INSERT INTO tail_offsets ({names}) VALUES ({places})", row)
-    if marker.key:
-        db.execute("DELETE FROM batch_keys WHERE landed_at < ?", [at - identity.KEY_LIFE])
-        answer = [marker.key, marker.source, at, msgspec.json.encode(landed).decode()]
-        db.execute("INSERT INTO batch_keys VALUES (?, ?, ?, ?)", answer)
-    note_reached(db, batch)
-
-
-def note_reached(db: Db, batch: Batched) -> None:
-    """Note that the database holds everything up to the end of this batch."""
-    db.execute("DELETE FROM landed")
-    db.execute("INSERT INTO landed VALUES (?, ?)", [batch.marker.last, batch.head])

@@ -8,20 +8,27 @@ Reads: fresh (temporary), calls. Writes: calls, minute_counts. Next: ingest/appl
 
 from datetime import datetime
 
-from ingest.store import Db
+from ingest.store import Db, one
 
 HORIZON = "24 hours"  # parts further apart than this are not one call; bounds the look back
 UNIQUE_ID = 16  # characters: a shorter call id is a counter, unique within its trace or agent only
 
+KEY = f"""
+    CASE WHEN call_id IS NOT NULL AND length(call_id) >= {UNIQUE_ID} THEN call_id
+         WHEN call_id IS NOT NULL
+         THEN concat_ws('|', call_id, coalesce(trace_id, session, agent, source))
+         WHEN approval_id IS NOT NULL THEN concat_ws('|', 'approval', source, approval_id)
+         WHEN span_id IS NOT NULL THEN concat_ws('|', 'span', trace_id, span_id)
+         ELSE event_id END
+"""
+OF_CALLS = """
+    kind IN ('tool_proposed', 'tool_decided', 'tool_executed',
+             'approval_requested', 'approval_decided')
+"""
 # An event that belongs to a call, as a call that has this one event.
 ONE = f"""
     SELECT
-        CASE WHEN call_id IS NOT NULL AND length(call_id) >= {UNIQUE_ID} THEN call_id
-             WHEN call_id IS NOT NULL
-             THEN concat_ws('|', call_id, coalesce(trace_id, session, agent, source))
-             WHEN approval_id IS NOT NULL THEN concat_ws('|', 'approval', source, approval_id)
-             WHEN span_id IS NOT NULL THEN concat_ws('|', 'span', trace_id, span_id)
-             ELSE event_id END AS call_key,
+        {KEY} AS call_key,
         tenant, source, agent, principal, approver, tool, op, call_id, params, params_digest,
         target, host, trace_id, parent_trace_id, session, task, approval_id, risk,
         ts, ts AS last_ts,
@@ -40,8 +47,7 @@ ONE = f"""
         status, error, latency_ms, cost_usd,
         [event_id] AS event_ids
     FROM fresh
-    WHERE kind IN ('tool_proposed', 'tool_decided', 'tool_executed',
-                   'approval_requested', 'approval_decided')
+    WHERE {OF_CALLS}
 """
 
 # The merge. Names of people and things rarely differ between parts; where they do, the least wins.
@@ -72,11 +78,11 @@ MERGE = """
     GROUP BY call_key, island
 """
 
-
-SHARED = """
+SHARED = f"""
     CREATE OR REPLACE TEMP TABLE shared AS
-    SELECT call_key, min(ts) AS lo, max(ts) AS hi, count(*) AS parts FROM single
-    WHERE call_key <> event_ids[1] GROUP BY call_key
+    SELECT {KEY} AS call_key, min(ts) AS lo, max(ts) AS hi, count(*) AS parts FROM fresh
+    WHERE {OF_CALLS} AND coalesce(call_id, approval_id, span_id) IS NOT NULL
+    GROUP BY ALL
 """
 OLD = f"""
     CREATE OR REPLACE TEMP TABLE old AS
@@ -84,23 +90,30 @@ OLD = f"""
     WHERE c.last_ts >= $lo::TIMESTAMPTZ - INTERVAL '{HORIZON}'
       AND c.ts <= $hi::TIMESTAMPTZ + INTERVAL '{HORIZON}'
 """
+# The keys of which there is more than one part. All other events are calls as they stand.
+SEVERAL = """
+    CREATE OR REPLACE TEMP TABLE several AS
+    SELECT call_key FROM shared WHERE parts > 1 UNION SELECT call_key FROM old
+"""
+ALONE = f"SELECT * FROM ({ONE}) WHERE call_key NOT IN (SELECT call_key FROM several)"
 # Parts of one key that lie further apart than the horizon are islands: calls of their own.
-PARTS = f"""
-    CREATE OR REPLACE TEMP TABLE parts AS
+JOINED = f"""
+    CREATE OR REPLACE TEMP TABLE joined AS
     WITH many AS (
         SELECT * EXCLUDE (row_id) FROM old
         UNION ALL BY NAME
-        SELECT * FROM single
-        WHERE call_key IN (SELECT call_key FROM shared WHERE parts > 1)
-           OR call_key IN (SELECT call_key FROM old)
+        SELECT * FROM ({ONE}) WHERE call_key IN (SELECT call_key FROM several)
     ),
     ordered AS (
         SELECT *, max(last_ts) OVER (PARTITION BY call_key ORDER BY ts, event_ids
             ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS so_far FROM many
+    ),
+    parts AS (
+        SELECT * EXCLUDE (so_far),
+            sum(CASE WHEN ts > so_far + INTERVAL '{HORIZON}' THEN 1 ELSE 0 END)
+            OVER (PARTITION BY call_key ORDER BY ts, event_ids) AS island FROM ordered
     )
-    SELECT * EXCLUDE (so_far),
-        sum(CASE WHEN ts > so_far + INTERVAL '{HORIZON}' THEN 1 ELSE 0 END)
-        OVER (PARTITION BY call_key ORDER BY ts, event_ids) AS island FROM ordered
+    {MERGE}
 """
 # An approval is counted once a call, in the minute in which it was first asked for; so a call that
 # has changed takes its old count back.
@@ -111,36 +124,44 @@ APPROVALS = """
         SELECT tenant, agent, n, coalesce(approval_requested_at, approved_at,
             CASE WHEN approval_id IS NOT NULL OR approver IS NOT NULL OR reason_code = 'expired'
                  THEN decided_at END) AS asked_at
-        FROM (SELECT *, 1 AS n FROM {joined} UNION ALL BY NAME SELECT *, -1 AS n FROM {old}))
+        FROM ({calls}))
     WHERE asked_at IS NOT NULL
     GROUP BY ALL HAVING sum(n) <> 0
 """
+CHANGED = f"""
+    SELECT *, 1 AS n FROM ({ALONE}) UNION ALL BY NAME SELECT *, 1 AS n FROM joined
+    UNION ALL BY NAME SELECT *, -1 AS n FROM old
+"""
 
 
-def join(db: Db) -> list[tuple[datetime, datetime]]:
+def join(db: Db, approvals: bool = True) -> list[tuple[datetime, datetime]]:
     """Bring `calls`, and the approvals in `minute_counts`, up to date with the events in `fresh`.
 
+    `approvals`: whether any event in `fresh` can be of one.
     Returns the stretches (first, last; both included, UTC) of calls that were there before and
     have changed: what was judged on them must be judged again.
     """
-    db.execute(f"CREATE OR REPLACE TEMP TABLE single AS {ONE}")
     db.execute(SHARED)
-    low, high = db.execute("SELECT min(lo), max(hi) FROM shared").fetchall()[0]
-    if low is None:  # every call is a single event: nothing to join
-        db.execute("INSERT INTO calls BY NAME SELECT * FROM single")
-        db.execute(APPROVALS.format(joined="single", old="(SELECT * FROM single LIMIT 0)"))
+    sql = "SELECT min(lo), max(hi), coalesce(max(parts), 0) FROM shared"
+    low, high, most = db.execute(sql).fetchall()[0]
+    old = int(one(db, OLD, {"lo": low, "hi": high})) if low is not None else 0
+    if not old and most < 2:  # every call is a single event: nothing to join
+        db.execute(f"INSERT INTO calls BY NAME {ONE}")
+        if approvals:
+            db.execute(APPROVALS.format(calls=f"SELECT *, 1 AS n FROM ({ONE})"))
         return []
-    db.execute(OLD, {"lo": low, "hi": high})
-    db.execute(PARTS)
-    db.execute("DELETE FROM calls WHERE rowid IN (SELECT row_id FROM old)")
-    db.execute(f"""
-        CREATE OR REPLACE TEMP TABLE joined AS
-        SELECT * FROM single WHERE call_key NOT IN (SELECT call_key FROM parts)
-        UNION ALL BY NAME ({MERGE})
-    """)
-    db.execute("INSERT INTO calls BY NAME SELECT * FROM joined")
-    db.execute(APPROVALS.format(joined="joined", old="old"))
-    return db.execute("""
+    db.execute(SEVERAL)
+    db.execute(JOINED)
+    if old:
+        db.execute("DELETE FROM calls WHERE rowid IN (SELECT row_id FROM old)")
+    db.execute(f"INSERT INTO calls BY NAME {ALONE} UNION ALL BY NAME SELECT * FROM joined")
+    if old or approvals:
+        db.execute(APPROVALS.format(calls=CHANGED))
+    return (
+        db.execute("""
         SELECT least(min(o.ts), min(s.lo)), greatest(max(o.last_ts), max(s.hi))
         FROM old o JOIN shared s USING (call_key) GROUP BY call_key
     """).fetchall()
+        if old
+        else []
+    )

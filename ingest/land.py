@@ -3,13 +3,12 @@
 The database follows the ledger. When a commit fails the batch is still in the ledger, and the next
 landing first brings the database up to it. The same road serves recovery and `rebuild`.
 Reads: batches, the ledger. Writes: the ledger, every table of ingest/schema.sql sections 1 and 2.
-Next: detectors/engine.py.
+Next: ingest/commit.py, detectors/engine.py.
 """
 
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -17,34 +16,28 @@ from typing import Any
 import duckdb
 import msgspec
 
-from ingest import adapter, frozen, retention
-from ingest.apply import AdapterError, Landed, apply, note_reached, probe
-from ingest.batch import Batch, Oversized
+from ingest import adapter, reading
+from ingest.account import Landed
+from ingest.apply import AdapterError, Written
+from ingest.batch import Batch
+from ingest.commit import BehindError, Committer
 from ingest.config import ConfigError
 from ingest.ledger import Ledger
-from ingest.parse import Parsed, parse, parse_text
+from ingest.parse import parse
+from ingest.reading import Lines
 from ingest.redact import Redactor
-from ingest.segment import OWN, Batched, Entry, Marker
-from ingest.store import Db, Store
+from ingest.segment import OWN, Entry, Marker
+from ingest.store import Store
+from ingest.waiting import Queue, Ready, Waiting, once
 
+__all__ = ["OWN", "BehindError", "Lander", "Ready", "reached"]
+
+MANY = 150_000  # lines of a transaction that lands a file: more than a row group of DuckDB's
 Step = Callable[[str], None]
 
 
 def _silent(_: str) -> None:
     """Nobody watches the steps."""
-
-
-class BehindError(RuntimeError):
-    """The database cannot take what the ledger holds. Nothing is lost; nothing more is taken."""
-
-
-@dataclass(frozen=True)
-class Ready:
-    """A batch whose lines have been redacted and parsed."""
-
-    batch: Batch
-    entries: tuple[Entry, ...]
-    parsed: tuple[Parsed, ...]
 
 
 class Lander:
@@ -62,7 +55,9 @@ class Lander:
         self._own_adapters = own_adapters  # the folder of the user's own
         self._step = step  # told what has just been done; a test kills the process there
         self._turn = threading.RLock()
+        self._queue = Queue()
         self._adapters: dict[str, adapter.Adapter] = {}
+        self._commit = Committer(store, ledger.folder, self._adapter, step)
         self._behind = True
         self.recover()
 
@@ -89,26 +84,36 @@ class Lander:
 
     def read(self, batch: Batch) -> Ready:
         """Redact and parse a batch: the part of landing that needs no turn at the writer."""
-        return Ready(batch, *self._read(batch))
+        text = self._is_text(batch.adapter, batch.source)
+        return Ready(batch, reading.read(batch.lines, self._redactor, text))
 
     def land(self, batch: Batch | Ready, now: datetime) -> Landed:
         """Make one batch durable and land it. When this returns, the batch may be acknowledged.
 
+        Threads that wait for their turn are served together: whoever gets it lands the batches of
+        all, with one fsync and one commit. Each is answered for its own.
         Raises ConfigError for an unknown adapter, LedgerError when the disk refuses, BehindError
         when the database does; after either the sender keeps the batch and may send it again.
         """
-        ready = batch if isinstance(batch, Ready) else self.read(batch)
-        batch = ready.batch
+        mine = Waiting(batch if isinstance(batch, Ready) else self.read(batch), now)
+        self._queue.put(mine)
         with self._turn:
-            self.recover()
-            self.check(batch.adapter, batch.source)
-            if batch.key and (answer := self._answered(batch)):
-                return answer
-            marker = Marker(
-                batch.source, batch.adapter, pos=batch.pos, key=batch.key, offsets=batch.offsets,
-                zone=batch.zone, agent=batch.agent,
-            )  # fmt: skip
-            return self._keep(ready.entries, ready.parsed, marker, now)
+            while not mine.over:
+                self._serve(self._queue.take())
+        return mine.answer
+
+    def land_all(self, batches: Iterable[tuple[Ready, datetime]]) -> Iterator[Landed]:
+        """Land many batches one after the other, several in each transaction. Raises as land().
+
+        What DuckDB gets at once it writes straight into its file, what comes bit by bit twice.
+        When `batches` raises, those before that are landed first.
+        """
+        todo = iter(batches)
+        for first in todo:
+            landed, error = self._land_some(first, todo)
+            yield from landed
+            if error is not None:
+                raise error
 
     def record(
         self, action: str, actor: str, subject: str, detail: Mapping[str, Any], now: datetime
@@ -122,62 +127,124 @@ class Lander:
         parsed = parse(line)
         if parsed.doc is None:  # in the ledger it would stop every landing after it
             raise ConfigError(f"{action}: {parsed.error}")
+        lines = reading.again((Entry(line),), plain_text=False)
         with self._turn:
             self.recover()
-            self._keep((Entry(line),), (parsed,), Marker(OWN, OWN), now)
+            [landed] = self._keep([(lines, Marker(OWN, OWN))], now)
+            if isinstance(landed, BehindError):
+                raise landed
             return self._ledger.seq
 
     def recover(self) -> int:
         """Bring the database up to the ledger. Returns how many batches were replayed."""
         with self._turn:
-            if not self._behind:
-                return 0
-            position = reached(self._store)
-            if position > self._ledger.seq:
-                raise BehindError(
-                    f"{self._ledger.folder}: the ledger ends at line {self._ledger.seq}, the"
-                    f" database at {position}: the ledger was cut. Run `gatewatch verify`."
-                )
-            replayed = 0
-            for batch in self._ledger.read(position):
-                text = self._is_text(batch.marker.adapter, batch.marker.source)
-                self._commit(batch, [_parsed(entry, text) for entry in batch.entries])
-                replayed += 1
-            self._behind = False
-            return replayed
+            return len(self._replay()) if self._behind else 0
+
+    def _replay(self) -> dict[int, Landed]:
+        """What became of each batch that the database had not got, by its last position."""
+        position = reached(self._store)
+        if position > self._ledger.seq:
+            raise BehindError(
+                f"{self._ledger.folder}: the ledger ends at line {self._ledger.seq}, the"
+                f" database at {position}: the ledger was cut. Run `gatewatch verify`."
+            )
+        replayed: dict[int, Landed] = {}
+        for batch in self._ledger.read(position):
+            text = self._is_text(batch.marker.adapter, batch.marker.source)
+            written = Written(batch, reading.again(batch.entries, text))
+            replayed[batch.marker.last] = self._commit.one(written)
+        self._behind = False
+        return replayed
+
+    def _serve(self, group: Sequence[Waiting]) -> None:
+        """Land the batches of those that wait. None of them is left without an answer."""
+        try:
+            self.recover()
+            todo, again = once([each for each in group if self._is_new(each)])
+            if todo:
+                now = max(each.now for each in todo)
+                kept = self._keep([(each.ready.lines, each.ready.marker) for each in todo], now)
+                for each, landed in zip(todo, kept, strict=True):
+                    if isinstance(landed, Landed):
+                        each.landed = landed
+                    else:
+                        each.error = landed
+            for each in again:
+                each.landed = self._answered(each.ready.batch)
+        except Exception as error:  # noqa: BLE001 - each of them raises it to its own caller
+            for each in group:
+                each.error = each.error or error
+        finally:
+            for each in group:
+                if not each.over:
+                    each.error = BehindError("the batch was not landed: send it again.")
+
+    def _is_new(self, one: Waiting) -> bool:
+        """Whether a batch is to be landed. If not, it has its answer."""
+        batch = one.ready.batch
+        try:
+            self.check(batch.adapter, batch.source)
+        except ConfigError as error:
+            one.error = error
+            return False
+        one.landed = self._answered(batch) if batch.key else None
+        return one.landed is None
 
     def _keep(
-        self, entries: tuple[Entry, ...], parsed: tuple[Parsed, ...], marker: Marker, now: datetime
-    ) -> Landed:
-        written = self._ledger.append(entries, marker, now)
+        self, batches: Sequence[tuple[Lines, Marker]], now: datetime
+    ) -> list[Landed | BehindError]:
+        """Batches into the ledger, then into the database: what became of each."""
+        found = self._ledger.append_all([(lines.entries, its) for lines, its in batches], now)
         self._step("ledger")
         self._behind = True  # until the commit is through
-        landed = self._commit(written, parsed)
-        self._behind = False
+        written = [Written(batch, lines) for batch, (lines, _) in zip(found, batches, strict=True)]
+        landed = self._commit.all(written)
+        self._behind = any(isinstance(each, BehindError) for each in landed)
         self._step("commit")
+        self._seal(now)
+        return landed
+
+    def _seal(self, now: datetime) -> None:
         with suppress(OSError):  # the batch is kept; the next one tries to seal again
             if self._ledger.seal_if_due(now):
                 self._store.checkpoint()
-        return landed
 
-    def _commit(self, batch: Batched, parsed: Sequence[Parsed]) -> Landed:
-        poison: Mapping[int, str] = {}
-        found = self._adapter(batch.marker.adapter, batch.marker.source)
-        for last_try in (False, True):
+    def _land_some(
+        self, first: tuple[Ready, datetime], rest: Iterator[tuple[Ready, datetime]]
+    ) -> tuple[list[Landed], Exception | None]:
+        """As many batches as one transaction takes. Should it fail, the ledger has them."""
+        done: list[tuple[int, Landed]] = []  # with the position of the last line
+        error: Exception | None = None
+        following: tuple[Ready, datetime] | None = first
+        with self._turn:
+            self.recover()
+            self.check(first[0].batch.adapter, first[0].batch.source)
             try:
                 with self._store.writing() as db:
-                    if found is None:
-                        return _note(db, batch, parsed, self._ledger.folder)
-                    landed = apply(db, batch, parsed, found, poison)
-                    self._step("applied")
-                return landed
-            except AdapterError:
-                poison = probe(self._store, batch, parsed, found) if found else {}
-            except duckdb.Error as error:
-                if last_try:
-                    text = str(error).splitlines()[0]
-                    raise BehindError(f"{self._store.path}: cannot be written: {text}") from None
-        raise AssertionError("a batch without its poison still raised")
+                    while following is not None:
+                        written = self._append(*following)
+                        marker = written.batch.marker
+                        done.append((marker.last, Landed()))
+                        its = self._adapter(marker.adapter, marker.source)
+                        done[-1] = (marker.last, self._commit.within(db, written, its, {}))
+                        if sum(each.lines for _, each in done) >= MANY:
+                            break
+                        try:
+                            following = next(rest, None)
+                        except Exception as found:  # noqa: BLE001 - raised when these are landed
+                            error, following = found, None
+                self._behind = False
+            except (AdapterError, duckdb.Error):
+                replayed = self._replay()
+                done = [(last, replayed.get(last, landed)) for last, landed in done]
+            self._seal(written.batch.at)
+        return [landed for _, landed in done], error
+
+    def _append(self, ready: Ready, now: datetime) -> Written:
+        written = self._ledger.append(ready.lines.entries, ready.marker, now)
+        self._step("ledger")
+        self._behind = True
+        return Written(written, ready.lines)
 
     def check(self, name: str, source: str) -> adapter.Header:
         """The header of a source's adapter. Raises ConfigError when it is none, or is our own."""
@@ -191,7 +258,7 @@ class Lander:
         if name == OWN:
             return None
         if name not in self._adapters:
-            with self._store.writing() as db:
+            with self._store.reading() as db:
                 where = f"sources.{source}.adapter"
                 self._adapters[name] = adapter.load(name, db, where, self._own_adapters)
         return self._adapters[name]
@@ -208,55 +275,8 @@ class Lander:
             return Landed(landed.lines, 0, landed.lines, landed.quarantined, 0, repeated=True)
         return None
 
-    def _read(self, batch: Batch) -> tuple[tuple[Entry, ...], tuple[Parsed, ...]]:
-        """Redact, then parse. A blank line is nothing: it is neither kept nor counted."""
-        plain = [line for line in batch.lines if isinstance(line, bytes)]
-        redacted = iter(self._redactor.redact(plain))
-        entries: list[Entry] = []
-        parsed: list[Parsed] = []
-        plain_text = self._is_text(batch.adapter, batch.source)
-        for line in batch.lines:
-            if isinstance(line, Oversized):
-                head = self._redactor.redact([line.head])[0]
-                kept = Entry(Oversized(head.raw, line.length, line.sha256), head.paths)
-            else:
-                kept = Entry(*next(redacted))
-            found = _parsed(kept, plain_text)
-            if found.doc is not None or found.reason is not None:
-                entries.append(kept)
-                parsed.append(found)
-        return tuple(entries), tuple(parsed)
-
 
 def reached(store: Store) -> int:
     """The ledger position that the database has reached."""
     rows = store.rows("SELECT seq FROM landed")
     return int(rows[0]["seq"]) if rows else 0
-
-
-def _parsed(entry: Entry, plain_text: bool) -> Parsed:
-    if isinstance(entry.line, Oversized):
-        text = f"a line of {entry.line.length} bytes; sha256 {entry.line.sha256}"
-        return Parsed(None, (), text, "too_large")
-    return parse_text(entry.line) if plain_text else parse(entry.line)
-
-
-def _note(db: Db, batch: Batched, parsed: Sequence[Parsed], ledger: Path) -> Landed:
-    """What the service recorded itself, back into `operator_log`, and where else it belongs."""
-    for number, each in enumerate(parsed):
-        doc = msgspec.json.decode(each.doc or "{}")
-        detail = msgspec.json.encode(doc["detail"]).decode()
-        row = [batch.place(number), batch.at, doc["actor"], doc["action"], doc["subject"], detail]
-        if doc["action"] == "freeze":
-            frozen.land(db, doc["detail"])
-            row[-1] = "{}"  # they are in their own tables
-        db.execute("INSERT INTO operator_log VALUES (?, ?, ?, ?, ?, ?, false)", row)
-        if doc["action"] == "prune":
-            retention.land(db, batch, number, doc["detail"], ledger)
-        if doc["action"] == "policy":
-            policy = doc["detail"]
-            db.execute("INSERT INTO policies VALUES (?, ?, ?, ?)",
-                       [policy["version"], batch.at, policy["path"], policy["doc"]])  # fmt: skip
-            db.execute("DROP TABLE IF EXISTS temp.tools")  # it may say otherwise what they do
-    note_reached(db, batch)
-    return Landed(lines=len(batch.entries))

@@ -1,16 +1,16 @@
 """A line that gave no event is kept, counted, and says why.
 
-Reads: a batch, silent (temporary). Writes: quarantine. Next: detectors/metrics.py.
+Reads: a batch. Writes: quarantine. Next: detectors/metrics.py.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import msgspec
 
 from ingest.adapter import Adapter
 from ingest.batch import Oversized
-from ingest.parse import Parsed
+from ingest.reading import Lines
 from ingest.segment import Batched
 from ingest.store import Db
 
@@ -18,20 +18,30 @@ SHOWN = 1024  # characters of a line in the table; the ledger has the whole
 
 
 def keep(
-    db: Db, batch: Batched, parsed: Sequence[Parsed], adapter: Adapter, poison: Mapping[int, str]
+    db: Db,
+    batch: Batched,
+    lines: Lines,
+    silent: Collection[int],
+    adapter: Adapter,
+    poison: Mapping[int, str],
 ) -> int:
-    """Keep every line that gave no event, with the reason. Returns how many."""
-    silent = db.execute("SELECT ledger_seq FROM silent").fetchall()
-    mute = {row[0] for row in silent} | poison.keys()
+    """Keep every line that gave no event, with the reason. Returns how many.
+
+    `silent`: positions of lines that the adapter made nothing of.
+    """
     rows: list[tuple[Any, ...]] = []
-    for number, (entry, each) in enumerate(zip(batch.entries, parsed, strict=True)):
-        seq = batch.place(number)
-        if each.doc is not None and seq not in mute:
+    mute = poison.keys() | silent
+    numbers = range(len(lines.docs)) if mute else sorted(lines.odd)
+    for number in numbers:
+        seq, doc = batch.place(number), lines.docs[number]
+        if doc is None:
+            reason, detail = lines.odd[number].reason, lines.odd[number].error
+        elif seq in mute:
+            reason, detail = _why(doc, adapter, poison.get(seq))
+        else:
             continue
-        reason, detail = each.reason, each.error
-        if each.doc is not None:
-            reason, detail = _why(each.doc, adapter, poison.get(seq))
-        line = entry.line.head if isinstance(entry.line, Oversized) else entry.line
+        kept = lines.entries.lines[number]
+        line = kept.head if isinstance(kept, Oversized) else kept
         shown = line[: SHOWN * 4].decode(errors="replace")[:SHOWN].replace("\0", "\u2400")
         rows.append(
             (seq, batch.marker.source, batch.at, reason or "parse", detail, batch.marker.pos, shown)
@@ -41,7 +51,7 @@ def keep(
     return len(rows)
 
 
-def _why(doc: str, adapter: Adapter, raised: str | None) -> tuple[str, str]:
+def _why(doc: str | bytes, adapter: Adapter, raised: str | None) -> tuple[str, str]:
     if raised:
         return "schema", f"the adapter {adapter.id!r} cannot read it: {raised}"
     key = adapter.header.time

@@ -51,11 +51,16 @@ class Redactor:
     def redact(self, lines: Sequence[bytes]) -> list[Redacted]:
         """Each line, clean. One cheap look at all of them; only suspects are taken apart."""
         done = [Redacted(line) for line in lines]
-        for number in _texts(lines).str.contains(shapes.SUSPECT).arg_true().to_list():
-            done[number] = self._line(lines[number])
+        for number in self.suspects(lines):
+            done[number] = self.line(lines[number])
         return done
 
-    def _line(self, raw: bytes) -> Redacted:
+    def suspects(self, lines: Sequence[bytes]) -> list[int]:
+        """The numbers of the lines that may hold a secret."""
+        return _texts(lines).str.contains(shapes.SUSPECT).arg_true().to_list()
+
+    def line(self, raw: bytes) -> Redacted:
+        """One line, clean."""
         paths: dict[str, None] = {}
         if parse(raw).doc is not None:
             clean = _Walk(self._mask, paths, 0).json(raw, "")

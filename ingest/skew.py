@@ -20,7 +20,7 @@ NOTE = """
         SELECT quantile_cont(wait, 0.1) AS low, median(wait) AS mid,
             [{buckets}] AS waits, sum(greatest(wait, 0)) AS total
         FROM (SELECT date_diff('microsecond', ts, $at::TIMESTAMPTZ) / 1000000.0 AS wait
-              FROM fresh WHERE ts_quality = 'source')
+              FROM fresh WHERE ts_quality = 'source' AND source = $source)
         WHERE wait BETWEEN -3600 AND 3600)
     WHERE low IS NOT NULL
     ON CONFLICT (source) DO UPDATE SET
@@ -35,6 +35,6 @@ NOTE = """
 
 
 def note(db: Db, batch: Batched) -> None:
-    """Learn from the events of a batch, which are in `fresh`."""
+    """Learn from the events of a batch's source, which are in `fresh`."""
     minute = batch.at.replace(second=0, microsecond=0)
     db.execute(NOTE, {"source": batch.marker.source, "minute": minute, "at": batch.at})

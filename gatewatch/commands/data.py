@@ -5,11 +5,13 @@ Reads: files. Writes: through ingest/land.py. Next: gatewatch/commands/ledger.py
 
 import sys
 import time
+from collections import deque
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, replace
+from dataclasses import asdict
+from datetime import datetime
 from pathlib import Path
-from typing import Annotated, Any, cast
+from typing import Annotated, cast
 
 import duckdb
 import typer
@@ -36,7 +38,7 @@ from ingest.batch import Batch, Oversized
 from ingest.config import ConfigError, Settings, Source
 from ingest.cut import how
 from ingest.files import ReadError, read_file
-from ingest.land import Ready
+from ingest.land import Lander, Ready
 from ingest.store import memory_store
 
 BULK_BYTES = 24 * 2**20  # a batch of a file that is landed once: fewer, larger transactions
@@ -62,9 +64,10 @@ def ingest(
     with reached(chosen, db) as there, _progress(paths) as bar:
         task = bar.add_task("", total=_size(paths) or None)
         every = (batch for path in paths for batch in _batches(path, name, adapter, chosen, there))
-        for batch, landed in _landings(there, every):
-            total = _sum(total, landed)
-            bar.update(task, advance=sum(_length(line) + 1 for line in batch.lines))
+        whole = all(Path(path).is_file() for path in paths)  # no pipe, where lines are awaited
+        for size, landed in _landings(there, every, whole):
+            total += landed
+            bar.update(task, advance=size)
     seconds = time.monotonic() - began
     counts = {key: asdict(total)[key] for key in ("lines", "events", "duplicates", "quarantined")}
     if as_json:
@@ -105,8 +108,10 @@ def _existing(path: Path) -> None:
         raise ConfigError(f"{path}: there is no database. `gatewatch ingest` makes one.")
 
 
-def _landings(there: Parts | Remote, batches: Iterator[Batch]) -> Iterator[tuple[Batch, Landed]]:
-    """Each batch with what became of it. While one lands, the next is read and parsed."""
+def _landings(
+    there: Parts | Remote, batches: Iterator[Batch], whole: bool
+) -> Iterator[tuple[int, Landed]]:
+    """The size of each batch in bytes, and what became of it. `whole`: none is to be waited for."""
     if isinstance(there, Remote):
         for batch in batches:
             lines = [line for line in batch.lines if isinstance(line, bytes)]
@@ -116,19 +121,35 @@ def _landings(there: Parts | Remote, batches: Iterator[Batch]) -> Iterator[tuple
                     " be sent. Stop the service to ingest this file; what was landed stays."
                 )
             answer = there.ingest(batch.source, lines)
-            yield batch, Landed(**{key: answer[key] for key in asdict(Landed())})
+            yield _bytes(batch), Landed(**{key: answer[key] for key in asdict(Landed())})
         return
-    lander = there.lander
+    sizes = deque[int]()
 
-    def ahead() -> Ready | None:
+    def ready() -> Iterator[tuple[Ready, datetime]]:
+        for each in _ahead(batches, there.lander):
+            sizes.append(_bytes(each.batch))
+            yield each, utc_now()
+
+    if whole:
+        for landed in there.lander.land_all(ready()):
+            yield sizes.popleft(), landed
+    else:
+        for each, now in ready():
+            yield sizes.popleft(), there.lander.land(each, now)
+
+
+def _ahead(batches: Iterator[Batch], lander: Lander) -> Iterator[Ready]:
+    """While one batch lands, the next is read and parsed."""
+
+    def following() -> Ready | None:
         batch = next(batches, None)
         return None if batch is None else lander.read(batch)
 
     with ThreadPoolExecutor(1) as reader:
-        coming = reader.submit(ahead)
+        coming = reader.submit(following)
         while (ready := coming.result()) is not None:
-            coming = reader.submit(ahead)
-            yield ready.batch, lander.land(ready, utc_now())
+            coming = reader.submit(following)
+            yield ready
 
 
 def _batches(
@@ -167,15 +188,10 @@ def _size(paths: list[str]) -> int:
     return sum(Path(path).stat().st_size for path in paths if path != "-")
 
 
-def _length(line: Any) -> int:
-    return line.length if isinstance(line, Oversized) else len(line)
-
-
-def _sum(one: Landed, other: Landed) -> Landed:
-    counts = {
-        key: value + asdict(other)[key] for key, value in asdict(one).items() if key != "repeated"
-    }
-    return replace(one, **counts)
+def _bytes(batch: Batch) -> int:
+    return sum(
+        1 + (line.length if isinstance(line, Oversized) else len(line)) for line in batch.lines
+    )
 
 
 def _progress(paths: list[str]) -> Progress:

@@ -1,0 +1,121 @@
+"""Batches that are in the ledger into the database: many in one transaction, or each in its own.
+
+A batch that cannot be landed with others holds up nobody: then each is tried alone, and of that one
+the lines that its adapter cannot read go to quarantine.
+Reads: batches. Writes: every table of ingest/schema.sql sections 1 and 2. Next: ingest/apply.py.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import msgspec
+
+from ingest import account, frozen, retention
+from ingest.account import Landed
+from ingest.adapter import Adapter
+from ingest.apply import AdapterError, Written, apply, probe
+from ingest.store import Db, Store
+
+AdapterOf = Callable[[str, str], Adapter | None]  # of a name and a source; None: our own records
+
+
+class BehindError(RuntimeError):
+    """The database cannot take what the ledger holds. Nothing is lost; nothing more is taken."""
+
+
+class Committer:
+    """Takes batches in the order of the ledger. `step` is told what has just been done."""
+
+    def __init__(
+        self, store: Store, ledger: Path, adapter: AdapterOf, step: Callable[[str], None]
+    ) -> None:
+        self._store, self._ledger, self._adapter, self._step = store, ledger, adapter, step
+
+    def all(self, written: Sequence[Written]) -> list[Landed | BehindError]:
+        """What became of each. After one that the database refused, none is tried."""
+        if len(written) > 1:
+            try:
+                return list(self._together(written))
+            except (AdapterError, duckdb.Error):
+                pass  # one of them: which, and whether it is one at all, will be seen
+        done: list[Landed | BehindError] = []
+        for each in written:
+            try:
+                done.append(self.one(each))
+            except BehindError as error:
+                return [*done, *[error] * (len(written) - len(done))]
+        return done
+
+    def one(self, written: Written) -> Landed:
+        """Raises BehindError when the database refuses."""
+        poison: Mapping[int, str] = {}
+        marker = written.batch.marker
+        adapter = self._adapter(marker.adapter, marker.source)
+        for last_try in (False, True):
+            try:
+                with self._store.writing() as db:
+                    landed = self.within(db, written, adapter, poison)
+                    self._step("applied")
+                return landed
+            except AdapterError:
+                poison = probe(self._store, written, adapter) if adapter else {}
+            except duckdb.Error as error:
+                if last_try:
+                    text = str(error).splitlines()[0]
+                    raise BehindError(f"{self._store.path}: cannot be written: {text}") from None
+        raise AssertionError("a batch without its poison still raised")
+
+    def within(
+        self, db: Db, written: Written, adapter: Adapter | None, poison: Mapping[int, str]
+    ) -> Landed:
+        """One batch in the caller's transaction. Raises AdapterError, and what DuckDB does."""
+        if adapter is None:
+            landed = _note(db, written, self._ledger)
+        else:
+            [landed] = apply(db, [written], adapter, poison)
+        account.note_reached(db, written.batch)
+        return landed
+
+    def _together(self, written: Sequence[Written]) -> list[Landed]:
+        alike: dict[Any, list[int]] = {}
+        for number, each in enumerate(written):
+            marker = each.batch.marker
+            alike.setdefault((marker.adapter, marker.zone, marker.agent), []).append(number)
+        landed: dict[int, Landed] = {}
+        with self._store.writing() as db:
+            for numbers in alike.values():
+                group = [written[n] for n in numbers]
+                marker = group[0].batch.marker
+                adapter = self._adapter(marker.adapter, marker.source)
+                done = (
+                    apply(db, group, adapter)
+                    if adapter
+                    else [_note(db, each, self._ledger) for each in group]
+                )
+                landed |= dict(zip(numbers, done, strict=True))
+            account.note_reached(db, written[-1].batch)
+            self._step("applied")
+        return [landed[n] for n in range(len(written))]
+
+
+def _note(db: Db, written: Written, ledger: Path) -> Landed:
+    """What the service recorded itself, back into `operator_log`, and where else it belongs."""
+    batch = written.batch
+    for number, line in enumerate(written.lines.docs):
+        doc = msgspec.json.decode(line or "{}")
+        detail = msgspec.json.encode(doc["detail"]).decode()
+        row = [batch.place(number), batch.at, doc["actor"], doc["action"], doc["subject"], detail]
+        if doc["action"] == "freeze":
+            frozen.land(db, doc["detail"])
+            row[-1] = "{}"  # they are in their own tables
+        db.execute("INSERT INTO operator_log VALUES (?, ?, ?, ?, ?, ?, false)", row)
+        if doc["action"] == "prune":
+            retention.land(db, batch, number, doc["detail"], ledger)
+        if doc["action"] == "policy":
+            policy = doc["detail"]
+            db.execute("INSERT INTO policies VALUES (?, ?, ?, ?)",
+                       [policy["version"], batch.at, policy["path"], policy["doc"]])  # fmt: skip
+            db.execute("DROP TABLE IF EXISTS temp.tools")  # it may say otherwise what they do
+    return Landed(lines=len(batch.entries))
