@@ -92,7 +92,7 @@ def plain_lines(text: bytes) -> list[bytes]:
     ended = text.split(b"\n")
     lines = ended if ended[-1] else ended[:-1]
     if lines:
-        lines[0] = lines[0].removesuffix(b"\r").removeprefix(b"\xef\xbb\xbf")
+        lines[0] = lines[0].removeprefix(b"\xef\xbb\xbf")
     return [line.removesuffix(b"\r") for line in lines]
 
 
