@@ -72,7 +72,6 @@ LINES_OF = """
     DELETE FROM {table} WHERE ledger_seq NOT IN (SELECT seq FROM kept)
         AND EXISTS (SELECT 1 FROM emptied r WHERE ledger_seq BETWEEN r.first AND r.last)
 """
-NO_CALL = "(SELECT * FROM calls LIMIT 0)"
 
 
 class Left(msgspec.Struct, frozen=True):
@@ -180,7 +179,7 @@ def _forget(db: Db) -> None:
         CREATE OR REPLACE TEMP TABLE ended AS
         SELECT * FROM calls WHERE event_ids[1] IN (SELECT event_id FROM doomed)
     """)
-    db.execute(calls.APPROVALS.format(joined=NO_CALL, old="ended"))  # takes their counts back
+    db.execute(calls.APPROVALS.format(calls="SELECT *, -1 AS n FROM ended"))
     db.execute("DELETE FROM calls WHERE event_ids[1] IN (SELECT event_id FROM doomed)")
     db.execute(LINES_OF.format(table="events"))
     db.execute("""
