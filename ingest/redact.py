@@ -189,7 +189,9 @@ class _Frame:
         return joined[: 4 * MAX_PATH]
 
     def secret(self) -> bool:
-        return self.inherited or self.hides or (self.pair and self.name.lower() in _ITS_VALUE)
+        if self.inherited and not shapes.is_open(self.name):
+            return True
+        return self.hides or (self.pair and self.name.lower() in _ITS_VALUE)
 
 
 @lru_cache(maxsize=4096)

@@ -20,6 +20,7 @@ _CARD_KEY = re.compile(r"(?:^|_)(?:card|pan|card_?number|card_?no|cc)$", re.I)
 _ID_KEY = re.compile(
     r"(?:^|_)(?:u?u?ids?|seq|ts|time(?:stamp)?|nano|hash|digest|sha\d+|fingerprint|etag)$", re.I
 )
+_OPEN_KEY = re.compile(r"(?:status|state|(?:create|creation|expir)[a-z_]*)", re.I)
 _HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 # Marks that other programs leave in the place of a secret, placeholders, and words that are none.
 _NOTHING = re.compile(
@@ -95,9 +96,10 @@ _SHAPES: list[tuple[tuple[str, ...], re.Pattern[str]]] = [
         ),
         # A name of a secret, then its value: in quotes after = or :, bare after =, and bare after
         # : when it is no word (has digits). Quotes that never close run to the end of the text.
+        # Not in an ARN, arn:aws:secretsmanager:us-east-1:123456789012:secret:NAME.
         (
             "pass pwd secret key authorization cookie credential token",
-            rf"(?:(?<![A-Za-z])|(?<=[a-z])(?=[A-Z]))(?i:{_WORDS})\\{{0,8}}[\"']?\s*(?:"
+            rf"(?:(?<![A-Za-z])(?<!\d:)|(?<=[a-z])(?=[A-Z]))(?i:{_WORDS})\\{{0,8}}[\"']?\s*(?:"
             r"[:=]\s*\\{0,8}(?P<mark>[\"'])(?:(?:Bearer|Basic|Token)\s+)?"
             r"(?P<quoted>(?:(?!\\{0,8}(?P=mark)).)+)"
             r"|=\s*(?P<bare>(?!\\{0,8}[\"'])[^\s\"'&;,<>\\)]+)"
@@ -153,6 +155,11 @@ def is_secret(name: str) -> bool:
 def is_count(name: str) -> bool:
     """A number under such a key is a count or a duration, not a secret."""
     return name.lower().endswith(("token", "cookies", "credentials", "secrets", "keys"))
+
+
+def is_open(name: str) -> bool:
+    """Of an object under a secret's key, what is none: when it was made and ends, and its state."""
+    return _OPEN_KEY.fullmatch(name) is not None
 
 
 def is_card(name: str) -> bool:

@@ -162,6 +162,7 @@ def test_a_secret_inside_a_text_is_replaced_and_the_text_around_it_stays(
         "http://[::1]:8080/a@b",
         "see https://example.com/a:b@c",
         "the secret of the bearer of news",
+        "arn:aws:secretsmanager:us-east-1:123456789012:secret:db-0-xehWok",
     ],
 )
 def test_ids_digests_times_and_plain_words_stay(text: str) -> None:
@@ -217,6 +218,14 @@ def test_all_values_under_a_secret_are_replaced() -> None:
 
     assert found["credentials"] == {"user": mark("u"), "n": [mark("1"), mark("x")], "on": True}
     assert found["cookies"] == [mark("a=b")]
+
+
+def test_when_a_secret_ends_and_its_state_are_none() -> None:
+    key = {"accessKeyId": "a", "status": "Active", "createDate": "d", "expiration": "e"}
+
+    found = value({"accessKey": key})["accessKey"]
+
+    assert found == key | {"accessKeyId": mark("a")}
 
 
 def test_a_value_whose_name_stands_beside_it_is_replaced() -> None:
