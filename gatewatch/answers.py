@@ -13,10 +13,12 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
+from gatewatch.crowd import ENVELOPE, PLAIN, RECORDS, crowded, crowded_protobuf
 from ingest import otlp
 from ingest.adapter import Header
 from ingest.apply import Landed
 from ingest.batch import Line
+from ingest.config import Limits
 from ingest.split import Splitter, elements
 
 HOOK_SECONDS = 2.0  # the agent stands still meanwhile
@@ -36,12 +38,14 @@ class Answers:
     key: str | None = "sha256"
 
     def lines(
-        self, body: bytes, headers: Mapping[str, str], format: Header, max_line: int
+        self, body: bytes, headers: Mapping[str, str], format: Header, limits: Limits
     ) -> list[Line]:
         """The lines of a body. Raises HTTPException when the body cannot be one of the format."""
+        levels = PLAIN if format.envelope is None else ENVELOPE
+        _bounded(crowded(body, limits.body_lines, levels), limits)
         if format.format != "text":
-            return elements(body, max_line, format.envelope)
-        splitter = Splitter(max_line, format.envelope)
+            return elements(body, limits.line_bytes, format.envelope)
+        splitter = Splitter(limits.line_bytes, format.envelope)
         return splitter.split(body) + splitter.finish()
 
     def kept(self, request: Request, landed: Landed) -> Response:
@@ -73,13 +77,17 @@ class Otlp(Answers):
         self._signal: Literal["logs", "traces"] = signal
 
     def lines(
-        self, body: bytes, headers: Mapping[str, str], format: Header, max_line: int
+        self, body: bytes, headers: Mapping[str, str], format: Header, limits: Limits
     ) -> list[Line]:
         kind = _kind(headers)
         if kind != PROTOBUF and kind not in JSON:
             raise HTTPException(415, f"content-type {kind!r}: send {PROTOBUF} or {JSON[1]}.")
+        if kind == PROTOBUF:
+            _bounded(crowded_protobuf(body, limits.body_lines), limits)
+        else:
+            _bounded(crowded(body, limits.body_lines, RECORDS), limits)
         try:
-            return otlp.lines(body, kind == PROTOBUF, self._signal, max_line)
+            return otlp.lines(body, kind == PROTOBUF, self._signal, limits.line_bytes)
         except otlp.OtlpError as error:
             raise HTTPException(400, str(error)) from None
 
@@ -107,6 +115,11 @@ _OF: dict[str, Answers] = {
 def answers_of(adapter: str) -> Answers:
     """How the senders of an adapter's format are answered."""
     return _OF.get(adapter, _PLAIN)
+
+
+def _bounded(crowd: bool, limits: Limits) -> None:
+    if crowd:
+        raise HTTPException(413, f"more than {limits.body_lines} lines: send smaller batches.")
 
 
 def _kind(headers: Mapping[str, str]) -> str:

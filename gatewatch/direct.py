@@ -18,6 +18,7 @@ from detectors.wording import moment
 from detectors.worker import client_for
 
 log = logging.getLogger("gatewatch")
+SURE = timedelta(seconds=5)  # in trouble for so long: told; what is over by then was a hiccup
 CALM = timedelta(seconds=60)  # well for so long: over; what comes back sooner is the same trouble
 FIRST, LONGEST = 5.0, 300.0  # seconds between two tries, doubled from the first to the longest
 EVERY = 1.0
@@ -46,6 +47,7 @@ class Direct:
         self._route, self._link = route, public_url
         self._client = client or client_for(route)
         self._since: datetime | None = None
+        self._told = False
         self._well: datetime | None = None  # since when there is no trouble any more
         self._owed: list[Message] = []
         self._tries, self._next = 0, LONG_AGO
@@ -59,15 +61,17 @@ class Direct:
 
     def _note(self, why: str | None, now: datetime) -> None:
         if why is not None:
-            self._well = None
-            if self._since is None:
-                self._since = now
+            self._well, self._since = None, self._since or now
+            if not self._told and now - self._since >= SURE:
+                self._told = True
                 self._owe("open", why, now)
-        elif self._since is not None:
+        elif not self._told:
+            self._since = None
+        else:
             self._well = self._well or now
             if now - self._well >= CALM:
                 self._owe("resolved", "", now)
-                self._since = self._well = None
+                self._since, self._told = None, False
 
     def _owe(self, kind: Kind, why: str, now: datetime) -> None:
         title, respond, reason = WORDS[self._route.language]

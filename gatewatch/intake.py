@@ -72,6 +72,8 @@ class Intake:
                 raise HTTPException(403, f"this token writes to {token.source!r} only.")
             return await self._answer(request, self._target(name, known[name].adapter, token))
         if name not in self._headers:
+            if token and token.source:
+                raise HTTPException(403, f"this token writes to {token.source!r} only.")
             raise HTTPException(404, f"no source {name!r}.{nearest(name, known)}")
         return await self._answer(request, self._by_format(name, token))
 
@@ -112,8 +114,8 @@ class Intake:
             return Response(status_code=400)  # nobody hears it
         except ConfigError as error:
             return answers.refused(request, 400, str(error), None)
-        except REFUSALS as error:
-            return answers.refused(request, 503, str(error), AGAIN)
+        except REFUSALS:  # a writer is not told why: it reads nothing
+            return answers.refused(request, 503, "lines cannot be kept now.", AGAIN)
         return answers.kept(request, landed)
 
     async def _land(self, request: Request, target: Target, answers: Answers) -> Landed:
@@ -134,8 +136,8 @@ class Intake:
         return landed
 
     def _keep(self, sent: "Sent", target: Target, answers: Answers) -> Landed:
-        limits, format = self._parts.settings.limits, self._headers[target.adapter]
-        lines = answers.lines(sent.body, sent.headers, format, limits.line_bytes)
+        format = self._headers[target.adapter]
+        lines = answers.lines(sent.body, sent.headers, format, self._parts.settings.limits)
         key = sent.headers.get("idempotency-key") or answers.key
         if key is not None:  # one that is used again for other lines must not lose them
             key += ":" + hashlib.sha256(sent.body).hexdigest() + (target.agent or "")
