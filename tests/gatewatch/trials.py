@@ -65,6 +65,9 @@ class Writer:
         self._open: tuple[str, list[str]] | None = None  # a batch without its answer
         self._http = httpx.Client(timeout=5, trust_env=False)
 
+    def close(self) -> None:
+        self._http.close()
+
     def lines(self, way: str) -> tuple[list[str], str]:
         """New lines: their ids, and the text."""
         ids = [f"{way}-{self.number + n}" for n in range(self.chance.randint(1, LINES))]
@@ -137,11 +140,12 @@ class Writer:
 
 def serve(folder: Path, url: str) -> subprocess.Popen[bytes]:
     """A real service; returns when it answers."""
-    process = subprocess.Popen(
-        [sys.executable, "-m", "gatewatch", "serve", "--config", str(folder / "gatewatch.toml")],
-        cwd=ROOT, stderr=(folder / "serve.log").open("ab"),
-        env=os.environ | {"XDG_CONFIG_HOME": str(folder / "config")},
-    )  # fmt: skip
+    command = [sys.executable, "-m", "gatewatch", "serve", "--config", "gatewatch.toml"]
+    with (folder / "serve.log").open("ab") as log:
+        process = subprocess.Popen(
+            command, cwd=folder, stderr=log,
+            env=os.environ | {"XDG_CONFIG_HOME": str(folder / "config"), "PYTHONPATH": str(ROOT)},
+        )  # fmt: skip
     until = time.monotonic() + UP
     while time.monotonic() < until and process.poll() is None:
         with suppress(httpx.HTTPError):
@@ -195,6 +199,7 @@ def run(folder: Path, trials: int, seed: int = 0) -> Result:
         found = stored(url)
     process.send_signal(signal.SIGTERM)
     process.wait(30)
+    writer.close()
     return Result(
         trials, len(writer.written), len(writer.acknowledged), (wanted - found).total(),
         sum(n - 1 for n in found.values() if n > 1), killed, writer.rotations, writer.resent,
