@@ -34,6 +34,7 @@ from ingest.apply import Landed
 from ingest.batch import Batch, Offset
 from ingest.config import ConfigError, Source
 from ingest.cut import how
+from ingest.kafka import Stream
 from ingest.land import BehindError
 from ingest.ledger import LedgerError
 from ingest.segment import OWN
@@ -61,6 +62,12 @@ class Service:
             self._follower(name, each)
             for name, each in parts.settings.sources.items() if each.paths
         ]  # fmt: skip
+        limits = parts.settings.limits
+        self._streams = [
+            Stream(name, each, parts.lander.check(each.adapter, name), limits.line_bytes,
+                   limits.batch_bytes)
+            for name, each in parts.settings.sources.items() if each.kafka is not None
+        ]  # fmt: skip
         self._scheduler = BackgroundScheduler(
             timezone="UTC", executors={"default": ThreadPoolExecutor(2)}
         )
@@ -76,11 +83,13 @@ class Service:
         return f"http://{host}:{service.port}"
 
     def start(self) -> None:
-        for tail in (each.tail for each in self._followers):
+        for reader in self._readers():
             rows = self._parts.store.rows(
-                "SELECT * EXCLUDE (seen_at) FROM tail_offsets WHERE source = $s", s=tail.source
+                "SELECT * EXCLUDE (seen_at) FROM tail_offsets WHERE source = $s", s=reader.source
             )
-            tail.restore(Offset(**row) for row in rows)
+            reader.restore(Offset(**row) for row in rows)
+        for stream in self._streams:
+            self._loop(f"kafka {stream.source}", lambda s=stream: self._read(s))  # type: ignore[misc]
         for follower in self._followers:
             self._loop(f"tail {follower.tail.source}", follower.turn)
             self._run("watch", follower.watch)
@@ -127,6 +136,8 @@ class Service:
             self._scheduler.shutdown(wait=True)
         for thread in self._threads:
             thread.join(timeout=20)
+        for stream in self._streams:
+            stream.close()
         if self._child is not None:
             self._child.terminate()
             with suppress(subprocess.TimeoutExpired):
@@ -150,6 +161,15 @@ class Service:
         cut = how(self._parts.lander.check(source.adapter, name), source)
         tail = Tail(name, source.adapter, paths, limits.line_bytes, limits.batch_bytes, cut)
         return Follower(tail, paths, self.land, self._parts.settings.service.tail_every, self._over)
+
+    def _read(self, stream: Stream) -> float:
+        for batch in stream.poll(self._parts.settings.service.tail_every):
+            self.land(batch, utc_now())
+            stream.done(batch)
+        return 0.0
+
+    def _readers(self) -> list[Tail | Stream]:
+        return [*(each.tail for each in self._followers), *self._streams]
 
     def _judge(self) -> float:
         self._changed.wait(self._parts.settings.service.judge_every)
@@ -245,9 +265,10 @@ class Service:
         for name, at in self._rounds.items():
             if time.monotonic() - at > STALE.total_seconds():
                 found[name] = f"has not come round for {time.monotonic() - at:.0f} s"
-        for tail in (each.tail for each in self._followers):
-            for path, problem in tail.problems:
-                found[f"tail {tail.source}"] = f"{path}: {problem}"
+        for reader in self._readers():
+            for path, problem in reader.problems:
+                kind = "tail" if isinstance(reader, Tail) else "kafka"
+                found[f"{kind} {reader.source}"] = f"{path}: {problem}"
         return found
 
     def _http(self) -> uvicorn.Server:

@@ -114,7 +114,7 @@ class Finder:
 
 def inode_of(path: str) -> int:
     """A number that stands for the inode of a file where inodes do not last."""
-    return int.from_bytes(hashlib.sha256(os.fsencode(path)).digest()[:8], "big")
+    return int.from_bytes(hashlib.sha256(os.fsencode(path)).digest()[:8], "big") >> 1
 
 
 def _entries(folder: str) -> list[tuple[int, str]]:

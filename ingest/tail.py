@@ -50,7 +50,7 @@ class Tail:
     def restore(self, offsets: Iterable[Offset]) -> None:
         """Go on from what an earlier process landed; offsets of other sources are left out."""
         for offset in offsets:
-            if offset.source == self.source:
+            if offset.source == self.source and not offset.path.startswith("kafka:"):
                 self._finder.restore(offset.path, offset.inode)
                 self._known[offset.device, offset.inode] = Known(offset, landed=True)
 
