@@ -31,6 +31,9 @@ class Remote:
         headers = {"Authorization": f"Bearer {token}"} if token else {}
         self._http = httpx.Client(base_url=url, headers=headers, timeout=60, trust_env=False)
 
+    def close(self) -> None:
+        self._http.close()
+
     def rows(self, sql: str, **params: Any) -> list[dict[str, Any]]:
         given = {
             key: value.isoformat() if isinstance(value, datetime) else value

@@ -5,7 +5,7 @@ stdout is data, stderr talks. Reads: gatewatch.toml. Writes: nothing. Next: gate
 
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Annotated, Any
@@ -45,7 +45,8 @@ def reached(settings: Settings, db: Path | None) -> Iterator[Parts | Remote]:
         remote = running(path)
         if remote is None:
             raise ConfigError(f"{busy} It left no address: stop that process first.") from None
-        yield remote
+        with closing(remote):
+            yield remote
         return
     try:
         yield parts
