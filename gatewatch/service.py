@@ -68,6 +68,8 @@ class Service:
                    limits.batch_bytes)
             for name, each in parts.settings.sources.items() if each.kafka is not None
         ]  # fmt: skip
+        self._readers: list[Tail | Stream] = [each.tail for each in self._followers]
+        self._readers += self._streams
         self._scheduler = BackgroundScheduler(
             timezone="UTC", executors={"default": ThreadPoolExecutor(2)}
         )
@@ -83,7 +85,7 @@ class Service:
         return f"http://{host}:{service.port}"
 
     def start(self) -> None:
-        for reader in self._readers():
+        for reader in self._readers:
             rows = self._parts.store.rows(
                 "SELECT * EXCLUDE (seen_at) FROM tail_offsets WHERE source = $s", s=reader.source
             )
@@ -167,9 +169,6 @@ class Service:
             self.land(batch, utc_now())
             stream.done(batch)
         return 0.0
-
-    def _readers(self) -> list[Tail | Stream]:
-        return [*(each.tail for each in self._followers), *self._streams]
 
     def _judge(self) -> float:
         self._changed.wait(self._parts.settings.service.judge_every)
@@ -265,7 +264,7 @@ class Service:
         for name, at in self._rounds.items():
             if time.monotonic() - at > STALE.total_seconds():
                 found[name] = f"has not come round for {time.monotonic() - at:.0f} s"
-        for reader in self._readers():
+        for reader in self._readers:
             for path, problem in reader.problems:
                 kind = "tail" if isinstance(reader, Tail) else "kafka"
                 found[f"{kind} {reader.source}"] = f"{path}: {problem}"

@@ -1,4 +1,4 @@
-"""Topics of Kafka, on the mock cluster that the client library brings: real sockets, real groups."""
+"""Topics of Kafka, on the mock cluster of the client library: real sockets, real groups."""
 
 import json
 import subprocess
@@ -93,9 +93,7 @@ def test_every_message_is_read_from_the_start_and_the_place_reached_goes_with_th
 
     reading.until(lambda: len(reading.lines) >= 40)
 
-    assert sorted(
-        map(bytes, (line for line in reading.lines if isinstance(line, bytes)))
-    ) == sorted(values)
+    assert sorted(line for line in reading.lines if isinstance(line, bytes)) == sorted(values)
     assert {path: each.pos for path, each in reading.offsets.items()} == {
         f"kafka:calls/{partition}": 10 for partition in range(4)
     }
@@ -141,9 +139,8 @@ def test_what_has_landed_is_told_to_kafka_for_those_who_watch(
     streams.append(stream(cluster, group="watched"))
     reading = Reading(streams[0])
     reading.until(lambda: len(reading.lines) == 3)
-    watcher = Consumer(
-        {"bootstrap.servers": cluster.brokers, "group.id": "watched", "log_level": 0}
-    )
+    options = {"bootstrap.servers": cluster.brokers, "group.id": "watched", "log_level": 0}
+    watcher = Consumer(options)
 
     def told() -> int:
         list(streams[0].poll(0.05))
@@ -182,8 +179,8 @@ def test_two_readers_of_one_group_share_the_partitions_and_no_message_comes_twic
     assert len(firsts) == len(set(firsts)) == 40
 
 
-REQUEST = {"resourceLogs": [{"scopeLogs": [{"logRecords": [{"body": {"stringValue": x}}
-                                                           for x in ("one", "two")]}]}]}  # fmt: skip
+RECORDS = [{"body": {"stringValue": text}} for text in ("one", "two")]
+REQUEST = {"resourceLogs": [{"scopeLogs": [{"logRecords": RECORDS}]}]}
 
 
 @pytest.mark.parametrize(
