@@ -291,12 +291,11 @@ CREATE OR REPLACE MACRO otlp_texts(l) AS list_transform(l, lambda lam_t: {'key':
   CASE WHEN lam_t.value.kvlistValue IS NOT NULL THEN otlp_members(lam_t.value.kvlistValue)::VARCHAR END, lam_t.value.bytesValue)});
 CREATE OR REPLACE MACRO otlp_firsts(l) AS list_filter(l, lambda lam_m, lam_i: lam_m.key IS NOT NULL
   AND list_position(list_transform(l, lambda lam_k: lam_k.key), lam_m.key) = lam_i);
-CREATE OR REPLACE MACRO otlp_object(l) AS CASE
-  WHEN list_unique(list_transform(l, lambda lam_u: lam_u.key)) = len(l) THEN to_json(map_from_entries(otlp_texts(l)))
-  ELSE to_json(map_from_entries(otlp_texts(otlp_firsts(l)))) END;
+CREATE OR REPLACE MACRO otlp_object(l) AS to_json(map_from_entries(otlp_texts(
+  CASE WHEN list_unique(list_transform(l, lambda lam_u: lam_u.key)) = len(l) THEN l ELSE otlp_firsts(l) END)));
+CREATE OR REPLACE MACRO otlp_text(l, k) AS list_filter(l, lambda lam_k: lam_k.key = k)[1].value.stringValue;
 
--- a member of an AnyValue that is an object, as text; a number as text; what one operation of the gen_ai conventions is
-CREATE OR REPLACE MACRO otlp_text(v, k) AS list_filter(from_json(json_extract(v, '$.kvlistValue.values'), otlp_pairs()), lambda lam_k: lam_k.key = k)[1].value.stringValue;
+-- a number as text; what one operation of the gen_ai conventions is
 CREATE OR REPLACE MACRO otlp_number(x) AS CASE WHEN isfinite(try_cast(x AS DOUBLE)) THEN try_cast(x AS DOUBLE) END;
 CREATE OR REPLACE MACRO otlp_kind(p_operation) AS CASE WHEN p_operation IN ('execute_tool', 'retrieval') THEN 'tool_executed'
   WHEN p_operation IN ('run_guardrail', 'policy') THEN 'tool_decided'

@@ -34,19 +34,26 @@ read_once AS (
             "attributes":' || otlp_pairs() || '}') AS x
     FROM records
 ),
-timed AS (
+-- Lists, because a macro is pasted for each value that it is given.
+attributes AS (
     SELECT
         ledger_seq, source, received_at, line, alone,
         CASE WHEN x."agent_audit.action.phase" IS NOT NULL THEN line
             WHEN json_type(plain) = 'OBJECT' THEN plain ELSE otlp_object(x.attributes) END AS attributes,
-        ns_num(x.timeUnixNano) AS t_ns,
-        coalesce(ns_ts(ns_num(x.timeUnixNano)), iso_ts(x.timestamp)) AS claimed,
-        coalesce(ns_ts(ns_num(x.observedTimeUnixNano)), iso_ts(x.observed_timestamp)) AS observed,
+        list_transform([x.timeUnixNano, x.observedTimeUnixNano], lambda lam_t: ns_num(lam_t)) AS ns,
+        [x.timestamp, x.observed_timestamp] AS texts,
         coalesce(nullif(x.timeUnixNano ->> '$', '0'), x.timestamp) AS time_native,
-        coalesce(hexid_j(x.traceId), hexid(regexp_replace(x.trace_id, '^0x', ''))) AS trace_id,
-        coalesce(hexid_j(x.spanId), hexid(regexp_replace(x.span_id, '^0x', ''))) AS span_id,
+        list_transform([coalesce(x.traceId, to_json(replace(x.trace_id, '0x', ''))),
+            coalesce(x.spanId, to_json(replace(x.span_id, '0x', '')))], lambda lam_j: hexid_j(lam_j)) AS ids,
         x.droppedAttributesCount AS dropped
     FROM read_once
+),
+timed AS (
+    SELECT
+        * EXCLUDE (texts),
+        list_transform(ns, lambda lam_n, lam_i: CASE WHEN lam_n IS NOT NULL THEN ns_ts(lam_n)
+            WHEN texts[lam_i] IS NOT NULL THEN iso_ts(texts[lam_i]) END) AS times
+    FROM attributes
 ),
 known AS (
     SELECT
@@ -76,7 +83,7 @@ kinded AS (
         lower(a."agent_audit.decision") AS verdict,
         otlp_number(a."agent_audit.decision.latency_ms") AS waited,
         audit_op(a."agent_audit.declared.read_only", a."agent_audit.declared.destructive") AS declared,
-        coalesce(claimed, observed) AS moment,
+        coalesce(times[1], times[2]) AS moment,
         -- not WHERE: DuckDB would push it down to the lines and read each of them twice
         unnest(CASE WHEN json_type(line) = 'OBJECT' OR NOT alone THEN [true] END) AS kept
     FROM known
@@ -86,7 +93,7 @@ keyed AS (
         *,
         -- an action may be decided twice (put off, then allowed): its time tells the two apart
         CASE WHEN action IS NOT NULL AND phase IS NOT NULL THEN concat_ws(':', action, phase,
-            a."agent_audit.batch.item_index", coalesce(t_ns::VARCHAR, epoch_us(moment)::VARCHAR, left(sha256(line::VARCHAR), 32)))
+            a."agent_audit.batch.item_index", coalesce(ns[1]::VARCHAR, epoch_us(moment)::VARCHAR, left(sha256(line::VARCHAR), 32)))
             WHEN moment IS NOT NULL THEN 'sha256:' || left(sha256(line::VARCHAR), 32)
         END AS native_id
     FROM kinded
@@ -99,7 +106,7 @@ SELECT
     ledger_seq,
     native_id,
     moment AS ts,
-    CASE WHEN claimed IS NULL AND observed IS NOT NULL THEN 'observed' ELSE 'source' END AS ts_quality,
+    CASE WHEN times[1] IS NULL AND moment IS NOT NULL THEN 'observed' ELSE 'source' END AS ts_quality,
     nz(a."agent_audit.actor.id") AS agent,
     nz(a."agent_audit.actor.on_behalf_of") AS on_behalf_of,
     CASE WHEN kind = 'approval_decided' THEN nz(a."agent_audit.decision.principal.id") END AS approver,
@@ -125,8 +132,8 @@ SELECT
         WHEN decision = 'deny' THEN 'rejected'
     END AS reason_code,
     CASE WHEN kind = 'tool_decided' THEN waited END AS decision_ms,
-    trace_id,
-    span_id,
+    ids[1] AS trace_id,
+    ids[2] AS span_id,
     CASE WHEN kind = 'approval_decided' OR decision = 'require_approval' THEN action END AS approval_id,
     try_cast(audit_usd(a."agent_audit.cost.amount", a."agent_audit.cost.currency", a."agent_audit.cost.unit")
         AS DECIMAL(18, 9)) AS cost_usd,
@@ -139,6 +146,6 @@ SELECT
           "agent_audit.target.resource":null,"agent_audit.target.arguments":null,"agent_audit.decision":null,
           "agent_audit.decision.reason":null,"agent_audit.decision.latency_ms":null,
           "agent_audit.decision.policy.id":null,"agent_audit.decision.policy.version":null}',
-        json_object('ts_ns', t_ns::VARCHAR, 'ts_claimed', CASE WHEN moment IS NULL THEN time_native END,
+        json_object('ts_ns', ns[1]::VARCHAR, 'ts_claimed', CASE WHEN moment IS NULL THEN time_native END,
             'line', CASE WHEN kind = 'other' THEN line::VARCHAR END))::VARCHAR, '{}')::JSON AS attrs
 FROM keyed

@@ -16,8 +16,10 @@ WITH resources AS (
 scopes AS (
     SELECT
         ledger_seq, source, received_at,
-        otlp_object(list_filter(r.resource.attributes, lambda lam_p: lam_p.key IN
-            ('service.name', 'service.version', 'gen_ai.agent.id', 'gen_ai.agent.name'))) AS about,
+        [otlp_text(r.resource.attributes, 'service.name'), otlp_text(r.resource.attributes, 'service.version'),
+            otlp_text(r.resource.attributes, 'gen_ai.agent.id'), otlp_text(r.resource.attributes, 'gen_ai.agent.name'),
+            -- two instances may say the same at the same time
+            otlp_text(r.resource.attributes, 'service.instance.id'), otlp_text(r.resource.attributes, 'host.name')] AS about,
         len(r.scopeLogs) = 1 AND len(r.scopeLogs[1].logRecords) = 1 AS alone,
         unnest(r.scopeLogs) AS s
     FROM resources
@@ -37,27 +39,29 @@ read_once AS (
             "attributes":' || otlp_pairs() || '}') AS x
     FROM records
 ),
+-- Lists, because a macro is pasted for each value that it is given.
 attributes AS (
     SELECT
         * EXCLUDE (x),
         json_type(line) IS DISTINCT FROM 'OBJECT' AS malformed,
         otlp_object(x.attributes) AS attributes,
-        ns_num(x.timeUnixNano) AS t_ns,
-        ns_num(x.observedTimeUnixNano) AS o_ns,
+        list_transform([x.timeUnixNano, x.observedTimeUnixNano], lambda lam_t: ns_num(lam_t)) AS ns,
+        list_transform([x.traceId, x.spanId], lambda lam_j: hexid_j(lam_j)) AS ids,
         x.timeUnixNano ->> '$' AS time_native,
         x.eventName AS event_name,
         x.body AS body,
-        x.traceId AS trace_native,
-        hexid_j(x.traceId) AS trace_id,
-        hexid_j(x.spanId) AS span_id,
+        x.traceId ->> '$' AS trace_native,
         x.droppedAttributesCount AS dropped
     FROM read_once
 ),
 known AS (
     SELECT
         *,
-        from_json(about, '{"service.name":"VARCHAR","service.version":"VARCHAR",
-            "gen_ai.agent.id":"VARCHAR","gen_ai.agent.name":"VARCHAR"}') AS res,
+        ns[1] AS t_ns,
+        list_transform(ns, lambda lam_n: ns_ts(lam_n)) AS times,
+        about[1] AS service,
+        body ->> 'stringValue' AS body_text,
+        from_json(body -> '$.kvlistValue.values', otlp_pairs()) AS body_pairs,
         from_json(attributes, '{
             "event.name":"VARCHAR","event.timestamp":"VARCHAR","event.sequence":"VARCHAR","event.kind":"VARCHAR",
             "session.id":"VARCHAR","conversation.id":"VARCHAR","gen_ai.conversation.id":"VARCHAR",
@@ -96,20 +100,25 @@ named AS (
     SELECT
         *,
         regexp_replace(coalesce(nz(event_name), a."event.name",
-            nz(regexp_extract(body ->> 'stringValue', '^(claude_code|codex)\.\w+$'))), '^claude_code\.', '') AS event,
-        CASE WHEN a."tool_parameters" IS NOT NULL THEN from_json(jstr(a."tool_parameters"),
+            nz(regexp_extract(body_text, '^(claude_code|codex)\.\w+$'))), '^claude_code\.', '') AS event,
+        CASE WHEN a."tool_parameters" IS NOT NULL THEN from_json(try_cast(a."tool_parameters" AS JSON),
             '{"mcp_tool_name":"VARCHAR","mcp_server_name":"VARCHAR","full_command":"VARCHAR"}') END AS tp,
         lower(coalesce(a."decision", a."decision_type")) AS verdict,
         lower(coalesce(a."decision_source", a."source")) AS decider,
         a."agent_audit.action.phase" AS phase,
-        coalesce(ns_ts(t_ns), iso_ts(a."event.timestamp")) AS claimed,
-        jstr(coalesce(a."tool_input", a."arguments", a."gen_ai.tool.call.arguments",
-            a."agent_audit.target.arguments", a."tool_parameters")) AS params
+        coalesce(times[1], CASE WHEN times[1] IS NULL THEN iso_ts(a."event.timestamp") END) AS claimed,
+        list_transform([
+            coalesce(a."tool_input", a."arguments", a."gen_ai.tool.call.arguments",
+                a."agent_audit.target.arguments", a."tool_parameters"),
+            coalesce(a."output", a."gen_ai.tool.call.result"),
+            a."gen_ai.output.messages"
+        ], lambda lam_v: jstr(lam_v)) AS unpacked
     FROM known
 ),
 kinded AS (
     SELECT
         *,
+        unpacked[1] AS params,
         CASE
             WHEN malformed THEN 'other'
             WHEN starts_with(event, 'agent_audit.') THEN audit_kind(
@@ -133,7 +142,7 @@ kinded AS (
             CASE WHEN a."event.sequence" IS NOT NULL THEN a."session.id" || ':' || a."event.sequence" END,
             CASE WHEN phase IS NOT NULL THEN concat_ws(':', a."agent_audit.action.id", phase,
                 a."agent_audit.batch.item_index") END) || ':' || t_ns AS own_key,
-        CASE WHEN params IS NOT NULL THEN from_json(params, '{"file_path":"VARCHAR","command":"VARCHAR",
+        CASE WHEN unpacked[1] IS NOT NULL THEN from_json(unpacked[1], '{"file_path":"VARCHAR","command":"VARCHAR",
             "cmd":"VARCHAR","url":"VARCHAR","host":"VARCHAR"}') END AS p
     FROM named
 ),
@@ -147,8 +156,13 @@ judged AS (
             WHEN verdict IN ('reject', 'deny', 'denied', 'abort', 'cancel', 'timeout', 'timed_out') THEN 'deny'
             WHEN verdict IN ('ask', 'defer') THEN 'require_approval'
         END) AS decision,
-        coalesce(own_key, CASE WHEN malformed OR coalesce(claimed, ns_ts(o_ns)) IS NOT NULL THEN 'sha256:' || left(sha256(
-            concat_ws('|', about::VARCHAR, scope, line::VARCHAR)), 32) END) AS native_id
+        coalesce(claimed, times[2]) AS moment,
+        coalesce(own_key, CASE WHEN malformed OR coalesce(claimed, times[2]) IS NOT NULL THEN 'sha256:' || left(sha256(
+            concat_ws('|', about::VARCHAR, scope, line::VARCHAR)), 32) END) AS native_id,
+        audit_op(a."agent_audit.declared.read_only", a."agent_audit.declared.destructive") AS declared,
+        otlp_number(a."agent_audit.decision.latency_ms") AS waited,
+        coalesce(lower(a."agent_audit.decision"), verdict) AS word,
+        coalesce(a."error.type", a."error_type", a."error", a."error.message") AS fault
     FROM kinded
 )
 SELECT
@@ -158,12 +172,11 @@ SELECT
     source,
     ledger_seq,
     native_id,
-    coalesce(claimed, ns_ts(o_ns)) AS ts,
-    CASE WHEN claimed IS NULL AND o_ns IS NOT NULL THEN 'observed' ELSE 'source' END AS ts_quality,
+    moment AS ts,
+    CASE WHEN claimed IS NULL AND moment IS NOT NULL THEN 'observed' ELSE 'source' END AS ts_quality,
     CASE WHEN starts_with(event, 'agent_audit.') THEN nz(a."agent_audit.actor.id")
-        ELSE coalesce(nz(a."gen_ai.agent.id"), nz(res."gen_ai.agent.id"), nz(a."gen_ai.agent.name"),
-            nz(res."gen_ai.agent.name"), nz(res."service.name")) END AS agent,
-    coalesce(a."gen_ai.agent.version", a."app.version", res."service.version") AS agent_version,
+        ELSE coalesce(nz(a."gen_ai.agent.id"), nz(about[3]), nz(a."gen_ai.agent.name"), nz(about[4]), nz(service)) END AS agent,
+    coalesce(a."gen_ai.agent.version", a."app.version", about[2]) AS agent_version,
     coalesce(nz(a."user.account_uuid"), nz(a."user.account_id"), nz(a."user.id"), nz(a."enduser.id"),
         nz(a."user.email")) AS principal,
     a."agent_audit.actor.on_behalf_of" AS on_behalf_of,
@@ -175,10 +188,9 @@ SELECT
     END AS approver,
     bare_tool(tool_native) AS tool,
     nz(coalesce(a."tool_use_id", a."call_id", a."gen_ai.tool.call.id", a."agent_audit.action.id",
-        CASE WHEN event = 'gen_ai.tool.message' THEN otlp_text(body, 'id') END)) AS call_id,
-    audit_op(a."agent_audit.declared.read_only", a."agent_audit.declared.destructive") AS op,
-    CASE WHEN audit_op(a."agent_audit.declared.read_only", a."agent_audit.declared.destructive") IS NOT NULL
-        THEN 'declared' END AS op_basis,
+        CASE WHEN event = 'gen_ai.tool.message' THEN otlp_text(body_pairs, 'id') END)) AS call_id,
+    declared AS op,
+    CASE WHEN declared IS NOT NULL THEN 'declared' END AS op_basis,
     params,
     coalesce(a."agent_audit.target.resource", p.file_path, tp.full_command, p.command, p.cmd, p.url) AS target,
     coalesce(p.url, p.host, a."server.address") AS host,
@@ -186,16 +198,16 @@ SELECT
     CASE
         WHEN kind NOT IN ('tool_executed', 'model_call', 'config_changed', 'agent_run') THEN NULL
         WHEN phase IS NOT NULL THEN audit_status(a."agent_audit.outcome", a."agent_audit.not_executed_reason")
-        WHEN lower(coalesce(a."error.type", a."error_type", a."error")) = 'timeout' THEN 'timeout'
+        WHEN lower(fault) = 'timeout' THEN 'timeout'
         WHEN lower(a."success") = 'false' OR event IN ('api_error', 'api_refusal') THEN 'error'
         WHEN lower(a."success") = 'true' THEN 'ok'
-        WHEN coalesce(a."error.type", a."error_type", a."error", a."error.message") IS NOT NULL THEN 'error'
+        WHEN fault IS NOT NULL THEN 'error'
         ELSE 'ok'
     END AS status,
     coalesce(nz(a."error"), nz(a."error.message"), nz(a."error_type"), nz(a."error.type")) AS error,
-    CASE WHEN kind = 'approval_decided' AND phase IS NOT NULL THEN otlp_number(a."agent_audit.decision.latency_ms")
+    CASE WHEN kind = 'approval_decided' AND phase IS NOT NULL THEN waited
         ELSE otlp_number(a."duration_ms") END AS latency_ms,
-    CASE WHEN kind = 'tool_executed' THEN jstr(coalesce(a."output", a."gen_ai.tool.call.result")) END AS response,
+    CASE WHEN kind = 'tool_executed' THEN unpacked[2] END AS response,
     try_cast(a."tool_result_size_bytes" AS BIGINT) AS response_bytes,
     decision,
     CASE WHEN kind IN ('tool_decided', 'approval_decided')
@@ -205,18 +217,18 @@ SELECT
     a."agent_audit.decision.reason" AS reason,
     CASE
         WHEN kind <> 'approval_decided' THEN NULL
-        WHEN coalesce(lower(a."agent_audit.decision"), verdict) IN ('timeout', 'timed_out') THEN 'expired'
-        WHEN coalesce(lower(a."agent_audit.decision"), verdict) IN ('cancel', 'abort') OR decider = 'user_abort' THEN 'cancelled'
+        WHEN word IN ('timeout', 'timed_out') THEN 'expired'
+        WHEN word IN ('cancel', 'abort') OR decider = 'user_abort' THEN 'cancelled'
         WHEN decision = 'allow' THEN 'approved'
         WHEN decision = 'deny' THEN 'rejected'
     END AS reason_code,
-    CASE WHEN kind = 'tool_decided' THEN otlp_number(a."agent_audit.decision.latency_ms") END AS decision_ms,
+    CASE WHEN kind = 'tool_decided' THEN waited END AS decision_ms,
     lst([
         CASE WHEN a."to_mode" = 'bypassPermissions' THEN 'bypass_permissions' END,
         CASE WHEN malformed THEN 'malformed' END
     ]) AS signals,
-    trace_id,
-    span_id,
+    ids[1] AS trace_id,
+    ids[2] AS span_id,
     coalesce(nz(a."session.id"), nz(a."gen_ai.conversation.id"), nz(a."conversation.id"), nz(a."mcp.session.id")) AS session,
     nz(a."prompt.id") AS task,
     CASE WHEN phase IS NOT NULL AND (kind = 'approval_decided' OR decision = 'require_approval')
@@ -235,8 +247,8 @@ SELECT
         ELSE 'user'
     END AS role,
     CASE
-        WHEN kind = 'model_call' THEN jstr(a."gen_ai.output.messages") ->> '$[0].parts[0].content'
-        WHEN kind = 'message' THEN coalesce(nullif(a."prompt", '[REDACTED]'), otlp_text(body, 'content'))
+        WHEN kind = 'model_call' THEN unpacked[3] ->> '$[0].parts[0].content'
+        WHEN kind = 'message' THEN coalesce(nullif(a."prompt", '[REDACTED]'), otlp_text(body_pairs, 'content'))
     END AS text,
     CASE WHEN event = 'permission_mode_changed' THEN 'permission_mode' WHEN kind = 'config_changed' THEN event END AS config_object,
     to_json(a."from_mode") AS config_before,
@@ -256,13 +268,12 @@ SELECT
           "agent_audit.target.arguments":null,"agent_audit.decision":null,
           "agent_audit.decision.reason":null,"agent_audit.decision.latency_ms":null}',
         json_object(
-            'event', event, 'scope', nz(scope), 'service', res."service.name", 'ts_ns', coalesce(t_ns, o_ns)::VARCHAR,
+            'event', event, 'scope', nz(scope), 'service', service, 'ts_ns', coalesce(t_ns, ns[2])::VARCHAR,
             'decision_source', decider, 'tool_server', coalesce(tp.mcp_server_name, nz(a."mcp_server"), tool_server(tool_native)),
             'body', CASE
-                WHEN kind <> 'other' OR ends_with(body ->> 'stringValue', event) THEN NULL
-                WHEN (body -> 'kvlistValue') IS NOT NULL THEN otlp_members(body -> 'kvlistValue')::VARCHAR
-                ELSE coalesce(body ->> 'stringValue', body::VARCHAR) END,
-            'trace_id_native', CASE WHEN trace_id IS NULL THEN nullif(trace_native ->> '$', '') END,
-            'ts_claimed', CASE WHEN coalesce(claimed, ns_ts(o_ns)) IS NULL THEN nullif(time_native, '0') END,
+                WHEN kind <> 'other' OR ends_with(body_text, event) THEN NULL
+                ELSE coalesce(body_text, body::VARCHAR) END,
+            'trace_id_native', CASE WHEN ids[1] IS NULL THEN nullif(trace_native, '') END,
+            'ts_claimed', CASE WHEN moment IS NULL THEN nullif(time_native, '0') END,
             'line', CASE WHEN malformed THEN line::VARCHAR END))::VARCHAR, '{}')::JSON AS attrs
 FROM judged

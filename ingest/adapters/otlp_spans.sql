@@ -30,8 +30,8 @@ scopes AS (
 spans AS (
     SELECT
         ledger_seq, source, received_at, r.flat AS flat, r.scopes AS scopes,
-        coalesce(r.plain, otlp_object(list_filter(r.about, lambda lam_p: lam_p.key IN
-            ('service.name', 'service.version', 'gen_ai.agent.id', 'gen_ai.agent.name')))) AS about,
+        [coalesce(otlp_text(r.about, 'service.name'), r.plain ->> 'service.name'), otlp_text(r.about, 'service.version'),
+            otlp_text(r.about, 'gen_ai.agent.id'), otlp_text(r.about, 'gen_ai.agent.name')] AS about,
         len(r.scopes) = 1 AND len(r.scopes[1].spans) = 1 AS alone
     FROM scopes
 ),
@@ -52,19 +52,15 @@ read_once AS (
             "droppedAttributesCount":"VARCHAR","attributes":' || otlp_pairs() || '}') AS x
     FROM each_span
 ),
+-- Lists, because a macro is pasted for each value that it is given.
 attributes AS (
     SELECT
         * EXCLUDE (x, flat),
         coalesce(flat, otlp_object(x.attributes)) AS attributes,
-        ns_num(x.startTimeUnixNano) AS s_ns,
-        ns_num(x.endTimeUnixNano) AS e_ns,
-        coalesce(ns_ts(s_ns), iso_ts(x.start_time)) AS started,
-        coalesce(ns_ts(e_ns), iso_ts(x.end_time)) AS ended,
-        coalesce(x.traceId, x.trace_id, x.context.trace_id) AS trace_native,
-        coalesce(x.spanId, x.span_id, x.context.span_id) AS span_native,
-        hexid_j(coalesce(x.traceId, x.trace_id, x.context.trace_id)) AS tid,
-        hexid_j(coalesce(x.spanId, x.span_id, x.context.span_id)) AS sid,
-        hexid_j(coalesce(x.parentSpanId, x.parent_span_id, x.parent_id)) AS parent,
+        [coalesce(x.traceId, x.trace_id, x.context.trace_id), coalesce(x.spanId, x.span_id, x.context.span_id),
+            coalesce(x.parentSpanId, x.parent_span_id, x.parent_id)] AS natives,
+        list_transform([x.startTimeUnixNano, x.endTimeUnixNano], lambda lam_t: ns_num(lam_t)) AS ns,
+        [x.start_time, x.end_time] AS texts,
         x.name AS name,
         x.kind AS span_kind,
         upper(coalesce(x.status.code, x.status_code)) IN ('2', 'STATUS_CODE_ERROR', 'ERROR') AS failed,
@@ -73,20 +69,32 @@ attributes AS (
         x.span_kind AS phoenix_kind
     FROM read_once
 ),
-kept AS (
+timed AS (
+    SELECT
+        * EXCLUDE (texts),
+        list_transform(natives, lambda lam_j: hexid_j(lam_j)) AS ids,
+        list_transform(ns, lambda lam_n, lam_i: CASE WHEN lam_n IS NOT NULL THEN ns_ts(lam_n)
+            WHEN texts[lam_i] IS NOT NULL THEN iso_ts(texts[lam_i]) END) AS times
+    FROM attributes
+),
+checked AS (
     SELECT
         *,
-        tid IS NULL OR sid IS NULL OR coalesce(ended, started) IS NULL AS malformed,
-        -- not WHERE: DuckDB would push it down to the lines and read each of them twice
-        unnest(CASE WHEN NOT alone OR (tid IS NOT NULL AND sid IS NOT NULL AND coalesce(ended, started) IS NOT NULL)
-            THEN [true] END) AS kept
-    FROM attributes
+        ids[1] AS tid,
+        ids[2] AS sid,
+        times[1] AS started,
+        coalesce(times[2], times[1]) AS moment,
+        coalesce(ids[1] IS NULL OR ids[2] IS NULL OR coalesce(times[2], times[1]) IS NULL, true) AS malformed
+    FROM timed
+),
+kept AS (
+    -- not WHERE: DuckDB would push it down to the lines and read each of them twice
+    SELECT *, unnest(CASE WHEN NOT alone OR NOT malformed THEN [true] END) AS kept FROM checked
 ),
 known AS (
     SELECT
         *,
-        from_json(about, '{"service.name":"VARCHAR","service.version":"VARCHAR",
-            "gen_ai.agent.id":"VARCHAR","gen_ai.agent.name":"VARCHAR"}') AS res,
+        about[1] AS service,
         from_json(attributes, '{
             "gen_ai.operation.name":"VARCHAR","openinference.span.kind":"VARCHAR","mcp.method.name":"VARCHAR",
             "gen_ai.agent.id":"VARCHAR","gen_ai.agent.name":"VARCHAR","agent.name":"VARCHAR",
@@ -154,15 +162,19 @@ kinded AS (
             WHEN operation = 'execute_tool' AND judgement IN ('deny', 'require_approval') THEN 'tool_decided'
             ELSE otlp_kind(operation)
         END AS kind,
-        ms_between(started, ended) AS took
+        ms_between(started, times[2]) AS took
     FROM operations
 ),
 told AS (
     SELECT
         *,
         kind IN ('tool_executed', 'tool_decided') AS on_tool,
-        CASE WHEN kind IN ('tool_executed', 'tool_decided') THEN jstr(coalesce(
-            a."gen_ai.tool.call.arguments", a."tool.parameters", a."input.value")) END AS params,
+        list_transform([
+            CASE WHEN kind IN ('tool_executed', 'tool_decided')
+                THEN coalesce(a."gen_ai.tool.call.arguments", a."tool.parameters", a."input.value") END,
+            CASE WHEN kind = 'tool_executed' THEN coalesce(a."gen_ai.tool.call.result", a."output.value") END,
+            a."gen_ai.output.messages", a."metadata", a."aws.agentcore.policy.determining_policies"
+        ], lambda lam_v: jstr(lam_v)) AS unpacked,
         CASE WHEN malformed THEN 'sha256:' || left(sha256(line::VARCHAR), 32) ELSE tid || ':' || sid END AS native_id
     FROM kinded
 )
@@ -172,19 +184,19 @@ SELECT
     source,
     ledger_seq,
     native_id,
-    coalesce(ended, started) AS ts,
-    coalesce(nz(a."gen_ai.agent.id"), nz(res."gen_ai.agent.id"), nz(a."gen_ai.agent.name"), nz(a."agent.name"),
-        nz(res."gen_ai.agent.name"), nz(res."service.name")) AS agent,
-    coalesce(a."gen_ai.agent.version", res."service.version") AS agent_version,
+    moment AS ts,
+    coalesce(nz(a."gen_ai.agent.id"), nz(about[3]), nz(a."gen_ai.agent.name"), nz(a."agent.name"),
+        nz(about[4]), nz(service)) AS agent,
+    coalesce(a."gen_ai.agent.version", about[2]) AS agent_version,
     coalesce(nz(a."user.id"), nz(a."enduser.id")) AS principal,
-    CASE WHEN a."metadata" IS NOT NULL THEN nz(jstr(a."metadata") ->> 'tenant') END AS tenant,
+    nz(unpacked[4] ->> 'tenant') AS tenant,
     tool,
     coalesce(nz(a."gen_ai.tool.call.id"), nz(a."tool.id"), nz(a."gen_ai.guardrail.target.id")) AS call_id,
     CASE WHEN on_tool THEN coalesce(tier, CASE WHEN operation = 'retrieval' THEN 'lookup' END) END AS op,
     CASE WHEN on_tool AND (tier IS NOT NULL OR operation = 'retrieval') THEN 'declared' END AS op_basis,
-    params,
+    unpacked[1] AS params,
     coalesce(nz(a."mcp.resource.uri"), nz(a."gateway.id")) AS target,
-    coalesce(nz(a."server.address"), CASE WHEN contains(params, '"url"') THEN params ->> 'url' END) AS host,
+    coalesce(nz(a."server.address"), CASE WHEN contains(unpacked[1], '"url"') THEN unpacked[1] ->> 'url' END) AS host,
     CASE WHEN try_cast(a."server.port" AS INTEGER) BETWEEN 0 AND 65535 THEN try_cast(a."server.port" AS INTEGER) END AS port,
     CASE
         WHEN kind IN ('tool_decided', 'other') THEN NULL
@@ -196,12 +208,12 @@ SELECT
     END AS status,
     coalesce(status_message, a."error.type", CASE WHEN failed THEN a."rpc.response.status_code" END) AS error,
     CASE WHEN kind <> 'tool_decided' THEN took END AS latency_ms,
-    CASE WHEN kind = 'tool_executed' THEN jstr(coalesce(a."gen_ai.tool.call.result", a."output.value")) END AS response,
+    unpacked[2] AS response,
     CASE WHEN on_tool THEN judgement END AS decision,
     CASE WHEN on_tool THEN coalesce(a."aws.agentcore.policy.authorization_decision",
         a."gen_ai.guardrail.verdict.type", verdict) END AS decision_native,
     coalesce(
-        lst(strs(jstr(a."aws.agentcore.policy.determining_policies"))),
+        lst(strs(unpacked[5])),
         lst([coalesce(nz(a."gen_ai.guardrail.security.policy.rule.id"), nz(a."agent.threat.detection.rule_id"),
             nz(a."agt.policy.rule"))])) AS rule_ids,
     coalesce(a."gen_ai.guardrail.verdict.reason", a."aws.agentcore.policy.authorization_reason") AS reason,
@@ -214,7 +226,7 @@ SELECT
     ]) AS signals,
     tid AS trace_id,
     sid AS span_id,
-    parent AS parent_span_id,
+    ids[3] AS parent_span_id,
     coalesce(nz(a."gen_ai.conversation.id"), nz(a."session.id"), nz(a."mcp.session.id")) AS session,
     try_cast(a."llm.cost.total" AS DECIMAL(18, 9)) AS cost_usd,
     try_cast(coalesce(a."gen_ai.usage.input_tokens", a."gen_ai.usage.prompt_tokens", a."llm.token_count.prompt") AS BIGINT) AS tokens_in,
@@ -223,7 +235,7 @@ SELECT
     coalesce(nz(a."gen_ai.response.model"), nz(a."gen_ai.request.model"), nz(a."llm.model_name")) AS model,
     CASE WHEN kind = 'model_call' THEN 'assistant' END AS role,
     CASE WHEN kind = 'model_call' THEN coalesce(
-        jstr(a."gen_ai.output.messages") ->> '$[0].parts[0].content',
+        unpacked[3] ->> '$[0].parts[0].content',
         a."llm.output_messages.0.message.content",
         CASE WHEN coalesce(a."output.mime_type", 'text/plain') = 'text/plain' THEN a."output.value" END) END AS text,
     CASE WHEN try_cast(dropped AS BIGINT) > 0 THEN true END AS truncated,
@@ -239,10 +251,10 @@ SELECT
         json_object(
             'input.value', CASE WHEN NOT on_tool THEN a."input.value" END,
             'output.value', CASE WHEN kind <> 'tool_executed' THEN a."output.value" END,
-            'span_name', name, 'span_kind', span_kind, 'scope', nz(scope), 'service', res."service.name", 'operation', operation,
-            'start', started::VARCHAR, 'ts_ns', e_ns::VARCHAR,
-            'trace_id_native', CASE WHEN tid IS NULL THEN trace_native ->> '$' END,
-            'span_id_native', CASE WHEN sid IS NULL THEN span_native ->> '$' END,
+            'span_name', name, 'span_kind', span_kind, 'scope', nz(scope), 'service', service, 'operation', operation,
+            'start', started::VARCHAR, 'ts_ns', ns[2]::VARCHAR,
+            'trace_id_native', CASE WHEN tid IS NULL THEN natives[1] ->> '$' END,
+            'span_id_native', CASE WHEN sid IS NULL THEN natives[2] ->> '$' END,
             'tool_server', coalesce(tool_server(tool_native), nz(regexp_extract(tool_native, '^(.+?)___', 1))),
             'line', CASE WHEN malformed THEN line::VARCHAR END))::VARCHAR, '{}')::JSON AS attrs
 FROM told
