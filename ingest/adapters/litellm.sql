@@ -65,10 +65,14 @@ opened AS (
             OR (nz(d.table_name) IS NOT NULL AND d.action IS NOT NULL) THEN [true] END) AS kept
     FROM lines_read
 ),
+-- What is asked of the whole line is asked here, before it becomes several rows.
 -- Tool calls that the answer proposes, in the three forms of an answer: chat completion, response, message.
 proposing AS (
     SELECT
-        *,
+        * EXCLUDE (doc),
+        sha256(doc) AS print,
+        CASE WHEN contains(doc, 'redacted-by-litellm') THEN ['messages', 'response'] END AS redacted,
+        CASE WHEN contains(doc, 'litellm_truncated') THEN true END AS truncated,
         CASE WHEN r IS NOT NULL AND (contains(d.response, 'call') OR contains(d.response, 'tool_use')) THEN
             flatten([
                 list_transform(flatten(list_transform(coalesce(r.choices, []), lambda lam_c: lam_c.message.tool_calls)),
@@ -129,7 +133,7 @@ kinded AS (
 )
 SELECT
     eid(source, coalesce('id:' || own_id, 'seq:' || ledger_seq || ':' || part || u.n),
-        CASE WHEN own_id IS NOT NULL THEN doc END) AS event_id,
+        CASE WHEN own_id IS NOT NULL THEN print END) AS event_id,
     kind,
     source,
     ledger_seq,
@@ -209,8 +213,8 @@ SELECT
     CASE WHEN is_audit THEN concat_ws('/', d.table_name, nz(d.object_id)) END AS config_object,
     CASE WHEN is_audit THEN jval(d.before_value) END AS config_before,
     CASE WHEN is_audit THEN jval(d.updated_values) END AS config_after,
-    CASE WHEN contains(doc, 'redacted-by-litellm') THEN ['messages', 'response'] END AS redacted,
-    CASE WHEN contains(doc, 'litellm_truncated') THEN true END AS truncated,
+    redacted,
+    truncated,
     compact(json_object(
         'tool_server', CASE WHEN part = 'proposal' THEN tool_server(p.name) ELSE nz(mcp.mcp_server_name) END,
         'tool_auth', nz(mcp.mcp_auth_mode), 'provider', nz(d.custom_llm_provider), 'call_type', nz(d.call_type),
