@@ -125,8 +125,8 @@ def _clocks(rows: Rows) -> Iterator[Metric]:
             skew.add_metric([row["source"]], row["skew_seconds"])
         lag.add_metric([row["source"]], row["lag_seconds"])
         counts = [float(count) for count in row["waits"]]
-        buckets = [(str(le), count) for le, count in zip(WAITS, counts, strict=True)]
-        waits.add_metric([row["source"]], [*buckets, ("+Inf", counts[-1])], row["waited"])
+        buckets = [(str(float(le)), count) for le, count in zip(WAITS, counts, strict=True)]
+        waits.add_metric([row["source"]], [*buckets, ("+Inf", counts[-1])], row["waited_seconds"])
     yield from (skew, lag, waits)
 
 

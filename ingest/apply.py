@@ -112,8 +112,7 @@ def apply(
     batches = [each.batch for each in group]
     account.note_changes(db, batches[-1].marker.last, minutes, touched)
     account.account(db, batches, landed)
-    for each in {its.marker.source: its for its in batches}.values():
-        skew.note(db, each)
+    skew.note(db, group[0].batch.at)
     account.progress(db, batches, landed)
     return landed
 

@@ -22,14 +22,15 @@ CREATE TABLE IF NOT EXISTS arrivals (  -- lines a source sent in a minute of the
     source VARCHAR NOT NULL, minute TIMESTAMPTZ NOT NULL, lines UBIGINT NOT NULL, last_event_id VARCHAR
 );
 
-CREATE TABLE IF NOT EXISTS clocks (  -- per source, of its live lines; see ingest/skew.py
-    source VARCHAR PRIMARY KEY, minute TIMESTAMPTZ NOT NULL,  -- of arrival, the newest
-    lows DOUBLE[] NOT NULL, mids DOUBLE[] NOT NULL,  -- seconds from the claimed time to arrival, a value a minute: lowest tenth, median
-    waits UBIGINT[] NOT NULL, waited DOUBLE NOT NULL -- of all lines: how many came within 1, 5, 15, 60, 300, 900, 3600 seconds; their sum
+CREATE TABLE IF NOT EXISTS clocks (  -- per source, of its live lines, in microseconds from the claimed time to arrival; see ingest/skew.py
+    source VARCHAR PRIMARY KEY, minute TIMESTAMPTZ NOT NULL,                   -- of arrival, the newest
+    lows BIGINT[] NOT NULL, sums BIGINT[] NOT NULL, counts BIGINT[] NOT NULL,  -- of the last 30 minutes with live lines, a value each
+    waits BIGINT[] NOT NULL, waited BIGINT NOT NULL  -- of all lines: how many came within 1, 5, 15, 60, 300, 900, 3600 seconds; their sum
 );
 CREATE OR REPLACE VIEW source_clocks AS  -- skew_seconds: above 0 the clock is ahead of ours; NULL until three minutes are known
-    SELECT source, CASE WHEN len(lows) >= 3 THEN -list_median(lows) END AS skew_seconds, list_median(mids) AS lag_seconds,
-        coalesce(len(lows) >= 3 AND abs(list_median(lows)) > 60, false) AS skewed, waits, waited
+    SELECT source, CASE WHEN len(lows) >= 3 THEN -list_median(lows) / 1000000 END AS skew_seconds,
+        list_median(list_transform(list_zip(sums, counts), lambda lam_m: lam_m[1] / lam_m[2])) / 1000000 AS lag_seconds,
+        coalesce(abs(skew_seconds) > 60, false) AS skewed, waits, waited / 1000000 AS waited_seconds
     FROM clocks;
 
 CREATE TABLE IF NOT EXISTS tail_offsets (  -- how far each tailed file has been read
