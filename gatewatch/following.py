@@ -2,7 +2,7 @@
 
 Notification tells when to look, never what to read: where it does not work (network file systems,
 no inotify watches left, a folder that is not there yet) looking alone finds everything, later.
-Reads: files, through its tail. Writes: nothing itself. Next: ingest/tail.py.
+Reads: files and topics, through their readers. Writes: nothing itself. Next: ingest/tail.py.
 """
 
 import glob
@@ -20,13 +20,23 @@ from watchfiles import Change, watch
 from gatewatch.parts import utc_now
 from ingest.apply import Landed
 from ingest.batch import Batch
+from ingest.kafka import Stream
 from ingest.tail import Tail
 
 log = logging.getLogger("gatewatch")
 STEP = 20  # ms that a change is waited with, for more of them
 AGAIN = 10.0  # seconds between two tries to be told, and between looks for new folders
 SHARE = 20  # looking at many files that did not change takes no more of the time than one in 20
+LONG = 0.5  # seconds that a topic is waited for, so that a stop is not
 Land = Callable[[Batch, datetime], Landed]
+
+
+def drained(stream: Stream, land: Land) -> float:
+    """One round of a loop that reads topics: it is told of what comes, so it need not look."""
+    for batch in stream.poll(LONG):
+        land(batch, utc_now())
+        stream.done(batch)
+    return 0.0
 
 
 class Follower:
@@ -40,7 +50,7 @@ class Follower:
         self._bell = threading.Event()
         self._waited_at = 0.0
         self._said = ""
-        self.told = False  # whether notification works now
+        self.told = threading.Event()  # notification works now
 
     def turn(self) -> float:
         """Land what is new, then wait for more. Returns how many seconds to rest after that."""
@@ -73,13 +83,14 @@ class Follower:
                 if str(error) != self._said:
                     log.warning("tail %s: %s: nobody tells when a file changes, so it is looked at"
                                 " every %s s", self.tail.source, error, self._every)  # fmt: skip
-                self._said, self.told = str(error), False
-            self._over.wait(0.0 if self.told else AGAIN)
+                self._said = str(error)
+                self.told.clear()
+            self._over.wait(0.0 if self.told.is_set() else AGAIN)
 
     def _listen(self, folders: list[str]) -> None:
         """Until other folders are to be watched. Raises when the system will not tell."""
-        self.told = bool(folders)
         if not folders:
+            self.told.clear()
             return
         deep = any("*" in os.path.dirname(each) for each in self._patterns)  # noqa: PTH120
         changes = watch(
@@ -88,6 +99,7 @@ class Follower:
             raise_interrupt=False, recursive=deep, force_polling=False,
             ignore_permission_denied=True,
         )  # fmt: skip
+        self.told.set()
         self.ring()  # what came before we were told
         for found in changes:
             if found:

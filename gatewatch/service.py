@@ -28,7 +28,7 @@ from gatewatch.api import Api
 from gatewatch.connections import IDLE_SECONDS, bounded
 from gatewatch.direct import Direct, told_of
 from gatewatch.disk import REFUSALS, Disk
-from gatewatch.following import Follower
+from gatewatch.following import Follower, drained
 from gatewatch.parts import Parts, utc_now
 from ingest.apply import Landed
 from ingest.batch import Batch, Offset
@@ -91,7 +91,7 @@ class Service:
             )
             reader.restore(Offset(**row) for row in rows)
         for stream in self._streams:
-            self._loop(f"kafka {stream.source}", lambda s=stream: self._read(s))  # type: ignore[misc]
+            self._loop(f"kafka {stream.source}", lambda s=stream: drained(s, self.land))  # type: ignore[misc]
         for follower in self._followers:
             self._loop(f"tail {follower.tail.source}", follower.turn)
             self._run("watch", follower.watch)
@@ -163,12 +163,6 @@ class Service:
         cut = how(self._parts.lander.check(source.adapter, name), source)
         tail = Tail(name, source.adapter, paths, limits.line_bytes, limits.batch_bytes, cut)
         return Follower(tail, paths, self.land, self._parts.settings.service.tail_every, self._over)
-
-    def _read(self, stream: Stream) -> float:
-        for batch in stream.poll(self._parts.settings.service.tail_every):
-            self.land(batch, utc_now())
-            stream.done(batch)
-        return 0.0
 
     def _judge(self) -> float:
         self._changed.wait(self._parts.settings.service.judge_every)

@@ -1,7 +1,6 @@
 """A source's files are read at once when one changes, and read all the same when nobody tells."""
 
 import threading
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import datetime
@@ -57,13 +56,6 @@ def followed(pattern: Path, every: float) -> Iterator[tuple[Follower, Landing]]:
             thread.join(20)
 
 
-def told(follower: Follower) -> bool:
-    until = time.monotonic() + 10
-    while not follower.told and time.monotonic() < until:
-        time.sleep(0.01)
-    return follower.told
-
-
 def append(path: Path, line: str) -> None:
     with path.open("a") as file:
         file.write(line + "\n")
@@ -73,7 +65,7 @@ def test_a_line_is_read_long_before_the_next_look(tmp_path: Path) -> None:
     log = tmp_path / "a.log"
     append(log, "one")
     with followed(tmp_path / "*.log", every=60) as (follower, landing):
-        assert told(follower)
+        assert follower.told.wait(10)
         assert landing.has(b"one", within=10)
 
         for number in range(3):
@@ -86,7 +78,7 @@ def test_a_line_is_read_long_before_the_next_look(tmp_path: Path) -> None:
 
 def test_a_folder_below_a_wildcard_that_appears_later_is_told_of(tmp_path: Path) -> None:
     with followed(tmp_path / "*" / "*.log", every=60) as (follower, landing):
-        assert told(follower)
+        assert follower.told.wait(10)
         (tmp_path / "later").mkdir()
 
         append(tmp_path / "later" / "a.log", "one")
@@ -116,7 +108,7 @@ def test_where_the_system_does_not_tell_files_are_looked_at_and_the_log_says_so_
         assert landing.has(b"one", within=10)
         append(tmp_path / "a.log", "two")
         assert landing.has(b"two", within=10)
-        assert not follower.told
+        assert not follower.told.is_set()
 
     assert [record.getMessage() for record in caplog.records] == [
         "tail s: OS file watch limit reached: nobody tells when a file changes,"
