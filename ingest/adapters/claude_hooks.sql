@@ -48,21 +48,31 @@ answered AS (
         coalesce(own.permissionDecision, own.hookSpecificOutput.permissionDecision, own.behavior,
             own.hookSpecificOutput.decision.behavior, own.decision,
             CASE WHEN json_type(d._decision) = 'VARCHAR' THEN d._decision ->> '$' END) AS answer,
-        CASE lower(answer)
-            WHEN 'allow' THEN 'allow' WHEN 'approve' THEN 'allow'
-            WHEN 'deny' THEN 'deny' WHEN 'block' THEN 'deny'
-            WHEN 'ask' THEN 'require_approval'
-        END AS said,
+        iso_ts(d._received_at) AS claimed
+    FROM opened
+),
+worded AS (
+    SELECT
+        *,
+        CASE
+            WHEN lower(answer) IN ('allow', 'approve') THEN 'allow'
+            WHEN lower(answer) IN ('deny', 'block') THEN 'deny'
+            WHEN lower(answer) = 'ask' THEN 'require_approval'
+        END AS said
+    FROM answered
+),
+named AS (
+    SELECT
+        *,
         nz(d.session_id) || ':' || nz(d.tool_use_id) || ':' || hook
             || CASE WHEN said IS NOT NULL THEN ':decided' ELSE '' END AS call_key,
-        iso_ts(d._received_at) AS claimed,
         -- without a call: a prompt is submitted once, anything else is told apart by when it was written down
         coalesce(
             call_key,
             CASE WHEN hook = 'UserPromptSubmit' THEN nz(d.session_id) || ':' || nz(d.prompt_id) || ':' || hook END,
             CASE WHEN claimed IS NOT NULL
                 THEN concat_ws(':', d.session_id, d.prompt_id, hook, d._received_at) END) AS own_id
-    FROM opened
+    FROM worded
 ),
 kinded AS (
     SELECT
@@ -83,7 +93,7 @@ kinded AS (
             WHEN 'SubagentStart' THEN 'agent_run'
             ELSE 'other'
         END AS kind
-    FROM answered
+    FROM named
 )
 SELECT
     CASE

@@ -50,7 +50,7 @@ typed AS (
         is_item AND (item IN ('function_call_output', 'custom_tool_call_output', 'local_shell_call_output',
             'tool_search_output')) AS is_result,
         -- the output is text, text that is JSON, {"content": ...} or a list of texts
-        CASE WHEN json_type(p.output) IN ('VARCHAR', 'OBJECT') THEN jval(p.output) ELSE jn(p.output) END AS outcome,
+        jval(p.output) AS outcome,
         CASE json_type(outcome)
             WHEN 'VARCHAR' THEN outcome ->> '$'
             WHEN 'OBJECT' THEN coalesce(outcome ->> 'output', outcome ->> 'content')
@@ -59,7 +59,7 @@ typed AS (
         -- what the tool wrote comes after this word, and may say anything
         split_part(outcome_text, 'Output:' || chr(10), 1) AS told,
         iso_ts(d.timestamp) AS claimed,
-        CASE WHEN is_use THEN jval(coalesce(jn(p.arguments), jn(p.input), p.action)) END AS asked,
+        CASE WHEN is_use THEN jval(coalesce(p.arguments, p.input, p.action)) END AS asked,
         -- Not WHERE: DuckDB would push it down to the lines and read each of them twice.
         unnest(CASE WHEN d.type IN ('session_meta', 'turn_context', 'response_item', 'event_msg', 'compacted')
             OR (d.type IS NOT NULL AND d.timestamp IS NOT NULL AND d.payload IS NOT NULL) THEN [true] END) AS kept

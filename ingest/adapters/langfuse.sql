@@ -44,7 +44,7 @@ named AS (
             "agent": "VARCHAR", "agent_id": "VARCHAR", "agent_name": "VARCHAR", "gen_ai.agent.name": "VARCHAR",
             "tenant": "VARCHAR", "attributes": {"gen_ai.agent.name": "VARCHAR", "gen_ai.tool.call.id": "VARCHAR"}
         }') AS md,
-        from_json(jval(coalesce(jn(e.usageDetails), e.usage_details)), '{
+        from_json(jval(coalesce(e.usageDetails, e.usage_details)), '{
             "input": "VARCHAR", "output": "VARCHAR", "input_tokens": "VARCHAR", "output_tokens": "VARCHAR"
         }') AS used,
         nz(coalesce(nz(e.statusMessage), e.status_message)) AS status_message,
@@ -103,7 +103,7 @@ SELECT
     hexid(coalesce(e.parentObservationId, e.parent_observation_id)) AS parent_span_id,
     coalesce(nz(e.sessionId), nz(e.session_id)) AS session,
     CASE WHEN kind = 'model_call' THEN try_cast(coalesce(e.totalCost, e.total_cost,
-        jval(coalesce(jn(e.costDetails), e.cost_details)) ->> 'total') AS DECIMAL(18, 9)) END AS cost_usd,
+        jval(coalesce(e.costDetails, e.cost_details)) ->> 'total') AS DECIMAL(18, 9)) END AS cost_usd,
     CASE WHEN kind = 'model_call' THEN try_cast(coalesce(used.input, used.input_tokens) AS BIGINT) END AS tokens_in,
     CASE WHEN kind = 'model_call' THEN try_cast(coalesce(used.output, used.output_tokens) AS BIGINT) END AS tokens_out,
     coalesce(nz(e.model), nz(e.providedModelName), nz(e.provided_model_name)) AS model,

@@ -32,11 +32,11 @@ opened AS (
     SELECT
         *,
         coalesce(nz(d.decision_id) IS NOT NULL OR d.type = 'openpolicyagent.org/decision_logs', false) AS is_decision,
-        jn(d.error) AS failure,
+        d.error AS failure,
         -- a rule that is called so says no when it holds
         coalesce(regexp_matches(d.path, '(^|/)(deny|denied|violations?|block|blocked)$'), false) AS negative,
         from_json(d.input.agent, '{"id": "VARCHAR", "name": "VARCHAR", "tenant": "VARCHAR", "version": "VARCHAR"}') AS agent,
-        from_json(coalesce(jn(d.input.principal), jn(d.input.user)), '{"id": "VARCHAR", "name": "VARCHAR"}') AS principal,
+        from_json(coalesce(d.input.principal, d.input.user), '{"id": "VARCHAR", "name": "VARCHAR"}') AS principal,
         from_json(d.input.tool, '{"name": "VARCHAR", "kind": "VARCHAR", "arguments": "JSON"}') AS tool,
         from_json(d.result, '{"decision": "JSON", "result": "JSON"}') AS outer_result
     FROM lines_read
@@ -48,7 +48,7 @@ chosen AS (
         coalesce(
             CASE WHEN json_type(outer_result.decision) = 'OBJECT' THEN outer_result.decision END,
             CASE WHEN json_type(outer_result.result) = 'OBJECT' THEN outer_result.result END,
-            jn(d.result)) AS answer,
+            d.result) AS answer,
         json_type(answer) AS shape,
         from_json(answer, '{
             "decision": "VARCHAR", "action": "VARCHAR", "allow": "VARCHAR", "allowed": "VARCHAR", "deny": "JSON",
@@ -60,24 +60,24 @@ chosen AS (
         unnest(CASE WHEN is_decision OR (d.level IS NOT NULL AND d.msg IS NOT NULL) THEN [true] END) AS kept
     FROM opened
 ),
+worded AS (
+    SELECT
+        *,
+        CASE WHEN shape IN ('BOOLEAN', 'VARCHAR') THEN answer ->> '$' ELSE coalesce(r.decision, r.action) END AS word
+    FROM chosen
+),
 judged AS (
     SELECT
         *,
-        CASE WHEN shape IN ('BOOLEAN', 'VARCHAR') THEN answer ->> '$' ELSE coalesce(r.decision, r.action) END AS word,
         coalesce(r.allow, r.allowed) AS allowed,
         CASE WHEN json_type(r.deny) IN ('ARRAY', 'OBJECT') THEN r.deny NOT IN ('[]', '{}')
              ELSE try_cast(nz(r.deny ->> '$') AS BOOLEAN) END AS denied,
-        CASE lower(word)
-            WHEN 'allow' THEN 'allow' WHEN 'allowed' THEN 'allow' WHEN 'permit' THEN 'allow'
-            WHEN 'approve' THEN 'allow' WHEN 'approved' THEN 'allow' WHEN 'true' THEN 'allow'
-            WHEN 'deny' THEN 'deny' WHEN 'denied' THEN 'deny' WHEN 'block' THEN 'deny'
-            WHEN 'blocked' THEN 'deny' WHEN 'reject' THEN 'deny' WHEN 'forbid' THEN 'deny'
-            WHEN 'forbidden' THEN 'deny' WHEN 'false' THEN 'deny'
-            WHEN 'require_approval' THEN 'require_approval' WHEN 'ask' THEN 'require_approval'
-            WHEN 'escalate' THEN 'require_approval' WHEN 'review' THEN 'require_approval'
-            WHEN 'pending' THEN 'require_approval'
+        CASE
+            WHEN lower(word) IN ('allow', 'allowed', 'permit', 'approve', 'approved', 'true') THEN 'allow'
+            WHEN lower(word) IN ('deny', 'denied', 'block', 'blocked', 'reject', 'forbid', 'forbidden', 'false') THEN 'deny'
+            WHEN lower(word) IN ('require_approval', 'ask', 'escalate', 'review', 'pending') THEN 'require_approval'
         END AS said
-    FROM chosen
+    FROM worded
 ),
 decided AS (
     SELECT
@@ -109,9 +109,13 @@ decided AS (
             nz(d.input.tool_name)) AS tool_raw,
         coalesce(iso_ts(d.timestamp), CASE WHEN NOT is_decision THEN iso_ts(d.time) END) AS claimed,
         nz(d.decision_id) || coalesce(':' || nz(d.batch_decision_id), '') AS own_id,
-        coalesce(jval(d.input.params), jval(d.input.arguments), jval(tool.arguments)) AS params,
-        CASE WHEN contains(params, '"url"') THEN nz(params ->> 'url') END AS url
+        jval(coalesce(d.input.params, d.input.arguments, tool.arguments)) AS params,
+        hexid(coalesce(nz(d.trace_id), d.input.trace_id)) AS trace
     FROM judged
+),
+addressed AS (
+    SELECT *, CASE WHEN contains(params, '"url"') THEN nz(params ->> 'url') END AS url
+    FROM decided
 )
 SELECT
     eid(source, coalesce('decision:' || own_id, 'seq:' || ledger_seq), NULL) AS event_id,
@@ -155,7 +159,7 @@ SELECT
         CASE WHEN is_decision AND failure IS NOT NULL THEN 'evaluation_error' END,
         CASE WHEN is_decision AND failure IS NULL AND answer IS NULL THEN 'undefined_result' END
     ]) AS signals,
-    hexid(coalesce(nz(d.trace_id), d.input.trace_id)) AS trace_id,
+    trace AS trace_id,
     hexid(d.span_id) AS span_id,
     nz(d.input.session_id) AS session,
     nz(d.input.task) AS task,
@@ -165,12 +169,11 @@ SELECT
     compact(json_object(
         'policy', nz(ltrim(d.path, '/')), 'query', nz(d.query), 'labels', d.labels, 'client', nz(d.requested_by),
         'request_id', nz(d.req_id), 'tool_server', tool_server(tool_raw), 'batch_decision_id', nz(d.batch_decision_id),
-        'result', CASE WHEN decision IS NULL OR shape IN ('OBJECT', 'ARRAY') THEN jn(d.result) END,
+        'result', CASE WHEN decision IS NULL OR shape IN ('OBJECT', 'ARRAY') THEN d.result END,
         'mapped_result', d.mapped_result, 'nd_builtin_cache', d.nd_builtin_cache,
         'request_context', d.request_context,
         'ts_ns', CASE WHEN length(d.timestamp) > 27 THEN try(epoch_ns(try_cast(d.timestamp AS TIMESTAMP_NS)))::VARCHAR END,
-        'trace_id_native', CASE WHEN hexid(coalesce(nz(d.trace_id), d.input.trace_id)) IS NULL
-            THEN coalesce(nz(d.trace_id), nz(d.input.trace_id)) END,
+        'trace_id_native', CASE WHEN trace IS NULL THEN coalesce(nz(d.trace_id), nz(d.input.trace_id)) END,
         'ts_claimed', CASE WHEN claimed IS NULL THEN coalesce(d.timestamp, d.time) END,
         'log', CASE WHEN NOT is_decision THEN doc END)) AS attrs
-FROM decided
+FROM addressed
