@@ -23,7 +23,7 @@ from tests.bench.latency import _await, _cpu
 from tests.bench.measure import Figure
 
 BATCH = 500  # lines of one request
-SENDERS = 8  # connections
+SENDERS = 16  # connections
 CONFIG = """\
 policy     = "policy.json"
 redact_key = "redact.key"

@@ -5,7 +5,7 @@ import gzip
 import json
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -148,6 +148,22 @@ def test_what_is_no_token_lets_nobody_in(tmp_path: Path, value: str) -> None:
     asked.parts.close()
 
 
+def test_without_a_token_not_a_byte_of_the_body_is_read(tmp_path: Path) -> None:
+    """B178: else anybody could fill the memory."""
+    asked = Asked(tmp_path, WRITER.format(name="gate"))
+    read: list[bytes] = []
+
+    async def body() -> AsyncIterator[bytes]:
+        for _ in range(10):
+            read.append(b"0" * 2**20)
+            yield read[-1]
+
+    answer = asked.http.post("/v1/events", content=body(), headers=bearer("nobody"))
+
+    assert (answer.status_code, read) == (401, [])
+    asked.parts.close()
+
+
 def test_a_token_that_is_bound_to_a_source_writes_to_no_other(tmp_path: Path) -> None:
     config = "[sources.a]\n[sources.b]\n" + WRITER.format(name="t") + 'source = "a"\n'
     asked = Asked(tmp_path, config)
@@ -156,6 +172,7 @@ def test_a_token_that_is_bound_to_a_source_writes_to_no_other(tmp_path: Path) ->
         return asked.http.post(path, content=lines(1), headers=bearer("t")).status_code
 
     assert [post("/v1/ingest/a"), post("/v1/ingest/b"), post("/v1/events")] == [200, 403, 200]
+    assert post("/v1/ingest/bb") == 403  # the nearest name would be another's
     assert sources(asked) == [("a", "native")]
     asked.parts.close()
 
