@@ -2,13 +2,14 @@
 -- format = "ndjson"
 -- time   = "timestamp"
 
--- A line is {timestamp, type, payload}. Only the first one names the session: it is taken from the name of the file, which
--- landing knows as the variable `pos`, else carried forward over the lines of a batch, as turn and model are.
+-- A line is {timestamp, type, payload}. Only the first one names the session, and so does the name of the file: it is taken
+-- from `pos`, where a line comes from, once landing says that. It is never carried over from other lines: what a line gives
+-- must not depend on what lands together with it.
 -- A forked session copies its past with new times: those are events of their own, of the same calls.
 
 WITH lines_read AS (
     SELECT
-        ledger_seq, source, doc,
+        ledger_seq, source, doc, pos,
         from_json(doc, '{
             "timestamp": "VARCHAR", "ordinal": "VARCHAR", "type": "VARCHAR",
             "payload": {
@@ -25,22 +26,17 @@ WITH lines_read AS (
                 }
             }
         }') AS d
-    FROM lines
+    FROM (SELECT * FROM lines UNION ALL BY NAME SELECT NULL::VARCHAR AS pos WHERE false)
 ),
-carried AS (
+placed AS (
     SELECT
         *,
         d.payload AS p,
         coalesce(d.payload.type, '') AS item,
         coalesce(
-            nz(regexp_extract(getvariable('pos')::VARCHAR, 'rollout-[^/]*-([0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12})\.jsonl', 1)),
-            last_value(CASE WHEN d.type = 'session_meta' THEN coalesce(d.payload.id, d.payload.session_id) END IGNORE NULLS)
-                OVER so_far) AS session,
-        last_value(CASE WHEN d.type = 'session_meta' THEN d.payload.cli_version END IGNORE NULLS) OVER so_far AS version,
-        last_value(CASE WHEN d.type = 'turn_context' THEN d.payload.turn_id END IGNORE NULLS) OVER so_far AS turn,
-        last_value(CASE WHEN d.type = 'turn_context' THEN d.payload.model END IGNORE NULLS) OVER so_far AS model
+            nz(regexp_extract(pos, 'rollout-[^/]*-([0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12})\.jsonl', 1)),
+            CASE WHEN d.type = 'session_meta' THEN coalesce(nz(d.payload.id), nz(d.payload.session_id)) END) AS session
     FROM lines_read
-    WINDOW so_far AS (PARTITION BY source ORDER BY ledger_seq ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW)
 ),
 typed AS (
     SELECT
@@ -63,7 +59,7 @@ typed AS (
         -- Not WHERE: DuckDB would push it down to the lines and read each of them twice.
         unnest(CASE WHEN d.type IN ('session_meta', 'turn_context', 'response_item', 'event_msg', 'compacted')
             OR (d.type IS NOT NULL AND d.timestamp IS NOT NULL AND d.payload IS NOT NULL) THEN [true] END) AS kept
-    FROM carried
+    FROM placed
 ),
 told_apart AS (
     SELECT
@@ -107,7 +103,7 @@ SELECT
     own_id AS native_id,
     claimed AS ts,
     'codex-cli' AS agent,
-    version AS agent_version,
+    nz(p.cli_version) AS agent_version,
     CASE
         WHEN item = 'local_shell_call' THEN 'local_shell'
         WHEN is_item AND item = 'web_search_call' THEN 'web_search'
@@ -141,10 +137,10 @@ SELECT
         nz(array_to_string(list_transform(p.summary, lambda lam_t: lam_t.text), chr(10))),
         array_to_string(list_transform(p.content, lambda lam_t: lam_t.text), chr(10)))) END AS reasoning,
     session,
-    coalesce(nz(p.turn_id), turn) AS task,
+    nz(p.turn_id) AS task,
     CASE WHEN item = 'token_count' THEN try_cast(p.info.last_token_usage.input_tokens AS BIGINT) END AS tokens_in,
     CASE WHEN item = 'token_count' THEN try_cast(p.info.last_token_usage.output_tokens AS BIGINT) END AS tokens_out,
-    coalesce(nz(p.model), CASE WHEN item IN ('token_count', 'message', 'reasoning') THEN model END) AS model,
+    nz(p.model) AS model,
     CASE WHEN is_item AND item = 'message' THEN nz(p.role) WHEN is_item AND item = 'reasoning' THEN 'assistant' END AS role,
     CASE WHEN is_item AND item = 'message'
         THEN nz(array_to_string(list_transform(p.content, lambda lam_t: lam_t.text), chr(10))) END AS text,

@@ -32,15 +32,18 @@ def test_the_session_is_in_the_name_of_the_file_whatever_part_of_it_is_read() ->
     assert [row["session"] for row in read(said, pos="http:127.0.0.1")] == [None]
 
 
-def test_without_a_name_the_first_line_gives_the_session_to_those_after_it() -> None:
-    rows = read(
+def test_what_a_line_gives_does_not_depend_on_the_lines_beside_it() -> None:
+    """They may be of another session."""
+    first, second = (
         line(0, "session_meta", id="s-1", cli_version="0.150.0"),
-        line(1, "turn_context", turn_id="t-1", model="model-c"),
         output("Exit code: 0\nOutput:\n"),
     )
 
-    assert {row["session"] for row in rows} == {"s-1"}
-    assert (rows[2]["task"], rows[2]["agent_version"]) == ("t-1", "0.150.0")
+    [_, beside] = read(first, second)
+    [alone] = read(second)
+
+    assert (beside["session"], alone["session"]) == (None, None)
+    assert beside | {"ledger_seq": 1} == alone
 
 
 ENDS = [
