@@ -49,8 +49,11 @@ class Disk:
 
     @property
     def free(self) -> int:
-        """Bytes that are free for us."""
-        return shutil.disk_usage(self.folder).free
+        """Bytes that are free for us; none where the folder cannot be looked at."""
+        try:
+            return shutil.disk_usage(self.folder).free
+        except OSError:
+            return 0
 
     def refuse(self) -> None:
         """Raises LedgerError while lines cannot be kept."""
