@@ -187,7 +187,8 @@ def _adapt(
     except duckdb.Error as error:
         raise AdapterError(str(error).splitlines()[0][:200]) from None
     finally:
-        db.unregister("incoming")
+        with suppress(duckdb.Error):  # in a transaction that failed: the next one has its own
+            db.unregister("incoming")
     return facts, {row[0] for row in silent}
 
 

@@ -214,7 +214,7 @@ CREATE TABLE IF NOT EXISTS operator_log (  -- every action of a person, and what
 -- column of the caller captures it); `->` binds looser than =, IS NULL, IN and ||, so it is always parenthesised; `->>` binds tight.
 
 -- absent markers -> NULL
-CREATE OR REPLACE MACRO nz(x) AS CASE WHEN x IN ('', '-', 'null', 'None', 'undefined') THEN NULL ELSE x END;
+CREATE OR REPLACE MACRO nz(x) AS CASE WHEN x IS NULL OR x IN ('', '-', 'null', 'None', 'undefined') THEN NULL ELSE x END;
 -- JSON null -> SQL NULL
 CREATE OR REPLACE MACRO jn(j) AS CASE WHEN json_type(j) = 'NULL' THEN NULL ELSE j END;
 -- JSON array -> list; anything else -> empty list
