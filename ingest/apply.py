@@ -26,7 +26,7 @@ from ingest.store import Db, Store, fetch
 
 __all__ = ["AdapterError", "Landed", "Written", "apply", "probe"]
 
-SMALL = 500  # lines: below this, DuckDB is not asked to optimise the adapter's query
+SMALL = 8_000  # lines: below this, optimising the query of an adapter costs more than it saves
 FRESH = """
     CREATE OR REPLACE TEMP TABLE fresh AS
     SELECT f.* REPLACE (
