@@ -1,6 +1,8 @@
 """A source's files are read at once when one changes, and read all the same when nobody tells."""
 
+import socket
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import datetime
@@ -8,12 +10,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from confluent_kafka import Producer
 
 from gatewatch import following
 from gatewatch.following import Follower
+from gatewatch.parts import Parts, open_parts
+from gatewatch.service import Service
 from ingest.apply import Landed
 from ingest.batch import Batch, Line
+from ingest.config import read_settings
 from ingest.tail import Tail
+from tests.world import native
 
 
 class Landing:
@@ -114,3 +121,41 @@ def test_where_the_system_does_not_tell_files_are_looked_at_and_the_log_says_so_
         "tail s: OS file watch limit reached: nobody tells when a file changes,"
         " so it is looked at every 0.05 s"
     ]
+
+
+def test_a_topic_is_read_by_the_service_and_a_restart_goes_on_where_it_was(tmp_path: Path) -> None:
+    producer = Producer({"test.mock.num.brokers": 1, "log_level": 0})
+    [broker] = producer.list_topics(timeout=10).brokers.values()
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    config = tmp_path / "gatewatch.toml"
+    config.write_text(f"""
+        redact_key = "redact.key"
+        [service]
+        port = {port}
+        [sources.gate.kafka]
+        brokers = "{broker.host}:{broker.port}"
+        topics = ["calls"]
+        options = {{ log_level = 0, "session.timeout.ms" = 6000 }}
+    """)
+
+    never = threading.Event()
+    for round_ in (1, 2):
+        producer.produce("calls", native(round_), partition=0)
+        assert producer.flush(20) == 0
+        parts = open_parts(read_settings(config))
+        service = Service(parts)
+        service.start()
+        try:
+            until = time.monotonic() + 60
+            while (seen := events(parts)) < round_ and time.monotonic() < until:
+                never.wait(0.2)
+            assert seen == round_
+            assert service.health()["kafka gate"] == "ok"
+        finally:
+            service.stop()
+
+
+def events(parts: Parts) -> int:
+    return int(parts.rows("SELECT count(*) AS n FROM events")[0]["n"])
