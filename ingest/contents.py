@@ -10,6 +10,7 @@ from ingest.store import Db, fetch
 
 LEDGERS_OWN = {
     "sources": "SELECT * FROM sources",
+    "clocks": "SELECT * FROM clocks",
     "tail_offsets": "SELECT * FROM tail_offsets",
     "batch_keys": "SELECT * FROM batch_keys",
     "repeats": "SELECT * FROM repeats",

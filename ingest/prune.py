@@ -15,7 +15,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
@@ -25,7 +24,7 @@ from ingest.config import ConfigError, Retention
 from ingest.land import Lander
 from ingest.ledger import Ledger, LedgerError, opened, pack
 from ingest.manifest import Piece, Sealed, file_of
-from ingest.retention import Left, Pruned
+from ingest.retention import SUMS, Left, Pruned
 from ingest.segment import END, OWN, thinned
 from ingest.store import Store, fetch
 
@@ -204,7 +203,7 @@ def _pruned(
 ) -> Pruned:
     steps = {piece.sealed.segment: piece.pruned + 1 for piece in ledger.pieces()}
     with store.reading() as db:
-        sources: list[dict[str, Any]] = fetch(db, "SELECT * FROM sources ORDER BY source")
+        sums = {name: fetch(db, f"SELECT * FROM {name} ORDER BY source") for name in SUMS}  # noqa: S608
         old = frozen.floor(db)
     newest = [each for each in (old, todo.floor and todo.floor + timedelta(microseconds=1)) if each]
     return Pruned(
@@ -215,7 +214,7 @@ def _pruned(
             Left(each.segment, steps[each.segment], each.first, each.last, each.count, each.sha256)
             for each in left
         ),
-        tuple(sources),
+        sums,
         tuple(gone),
     )
 

@@ -68,6 +68,7 @@ DOOMED = """
     SELECT event_id, ts FROM events e JOIN emptied r ON e.ledger_seq BETWEEN r.first AND r.last
     WHERE e.ledger_seq NOT IN (SELECT seq FROM kept)
 """
+SUMS = ("sources", "clocks")  # a row a source, of all lines that ever came
 LINES_OF = """
     DELETE FROM {table} WHERE ledger_seq NOT IN (SELECT seq FROM kept)
         AND EXISTS (SELECT 1 FROM emptied r WHERE ledger_seq BETWEEN r.first AND r.last)
@@ -88,8 +89,8 @@ class Left(msgspec.Struct, frozen=True):
 class Pruned(msgspec.Struct, frozen=True):
     """What one pruning did: the `detail` of its line in the ledger.
 
-    `floor`: from this time of events on, nothing was taken out. `sources` as they stood: their
-    counts are of all lines that ever came. `gone`: files whose offsets are dropped.
+    `floor`: from this time of events on, nothing was taken out. `sums`: the rows of the tables SUMS
+    as they stood. `gone`: files whose offsets are dropped.
     """
 
     before: datetime
@@ -97,7 +98,7 @@ class Pruned(msgspec.Struct, frozen=True):
     floor: datetime
     lines: int  # that were taken out
     left: tuple[Left, ...]
-    sources: tuple[dict[str, Any], ...]
+    sums: dict[str, list[dict[str, Any]]]
     gone: tuple[tuple[str, int, int], ...] = ()  # source, device, inode
 
 
@@ -139,10 +140,11 @@ def land(db: Db, batch: Batched, number: int, detail: dict[str, Any], folder: Pa
     for each in done.gone:
         where = "WHERE source = ? AND device = ? AND inode = ?"
         db.execute(f"DELETE FROM tail_offsets {where}", list(each))
-    db.execute("DELETE FROM sources")
-    for row in done.sources:
-        names, places = ", ".join(row), ", ".join(f"${name}" for name in row)
-        db.execute(f"INSERT INTO sources ({names}) VALUES ({places})", row)
+    for table, rows in done.sums.items():
+        db.execute(f"DELETE FROM {table}")
+        for row in rows:
+            names, places = ", ".join(row), ", ".join(f"${name}" for name in row)
+            db.execute(f"INSERT INTO {table} ({names}) VALUES ({places})", row)
     db.execute("DELETE FROM attempts WHERE ts < ?", [done.before])
     db.execute(
         "DELETE FROM alert_events WHERE ts < ? AND alert_id IN"

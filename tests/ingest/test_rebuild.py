@@ -8,7 +8,9 @@ from pathlib import Path
 from detectors import triage
 from ingest import adapter
 from ingest.batch import Batch, Offset
+from ingest.config import Duration, Retention
 from ingest.contents import digests
+from ingest.prune import prune
 from tests.world import POLICY, World, at, denied, native
 
 SAMPLES = Path(__file__).parent / "adapters"
@@ -41,12 +43,12 @@ def again(world: World, folder: Path) -> World:
     return World(folder, policy=None)
 
 
-def fill(world: World, seed: int) -> None:
+def fill(world: World, seed: int, day: int = 3) -> None:
     """All formats in random batches, some of them twice, with lines that nobody can read."""
     chance = random.Random(seed)  # noqa: S311 - an order, not a secret
     batches: list[Batch] = []
     for name, lines in samples().items():
-        size = chance.randint(4, 12)
+        size = chance.randint(8, 20)
         for start in range(0, len(lines), size):
             some = lines[start : start + size]
             batches.append(Batch(f"of_{name}", name, tuple(some), pos=f"{name}:{start}"))
@@ -65,7 +67,9 @@ def fill(world: World, seed: int) -> None:
     for number, batch in enumerate(batches):
         offsets = (Offset("gate", f"/logs/{number % 3}", 1, number % 3, number, "p", 1, False),)
         given = Batch(**{**vars(batch), "offsets": offsets})
-        world.lander.land(given, at(3 * DAY + number))
+        world.lander.land(given, at(day * DAY + number))
+    live = day * DAY + len(batches)  # lines that come when they say that they were written
+    world.land([native(live, kind="message"), native(live - 1, kind="message")], now=at(live))
 
 
 def test_a_database_made_anew_from_the_ledger_is_the_same(tmp_path: Path) -> None:
@@ -95,3 +99,29 @@ def test_a_database_made_anew_from_the_ledger_is_the_same(tmp_path: Path) -> Non
     assert after == before
     assert not any(each.startswith("0 ") for name, each in before.items()
                    if name not in ("prunes", "rules", "proposals"))  # fmt: skip
+
+
+def test_a_database_made_anew_after_pruning_is_the_pruned_one_for_every_format(
+    tmp_path: Path,
+) -> None:
+    """Lines that give many events, calls over many lines, what came twice, weeks apart."""
+    now = at(31 * DAY)
+    world = World(tmp_path / "first", policy=None)
+    fill(world, 3, day=3)
+    fill(world, 4, day=4)
+    fill(world, 5, day=30)
+    world.engine.judge(now, whole=True)
+    [events] = world.rows("SELECT count(*) AS n FROM events")
+    reach = {each.id: each.lookback for each in world.detectors.values()}
+
+    done = prune(world.store, world.lander, Retention(Duration("14 days")), reach, now)
+    before = contents(world, now)
+    [left] = world.rows("SELECT count(*) AS n FROM events")
+    other = again(world, tmp_path / "second")
+    after = contents(other, now)
+    other.close()
+
+    assert done is not None
+    assert done.lines > 100
+    assert 0 < left["n"] < events["n"]
+    assert after == before
