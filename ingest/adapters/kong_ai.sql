@@ -30,37 +30,46 @@ WITH lines_read AS (
         }') AS d
     FROM lines
 ),
+pieces AS (
+    SELECT
+        ledger_seq, source, d,
+        sha256(doc) AS print,  -- once a line, however many events it gives
+        nz(d.started_at) IS NOT NULL AND d.request IS NOT NULL AS known,
+        coalesce(d.ai.proxy, d.ai."ai-proxy", d.ai."ai-proxy-advanced") AS proxied,
+        list_concat(
+            list_transform(d.ai.mcp.audit, lambda lam_a, lam_i: {'part': 'audit:' || lam_i, 'audit': lam_a, 'rpc': NULL}),
+            list_transform(d.ai.mcp.rpc, lambda lam_r, lam_i: {'part': 'rpc:' || lam_i, 'audit': NULL, 'rpc': lam_r}),
+            CASE WHEN json_type(proxied) = 'OBJECT' THEN [{'part': 'model:1', 'audit': NULL, 'rpc': NULL}] END) AS found
+    FROM lines_read
+),
+-- What is said of each part must not hold the list of all parts: the cost would grow with the square of their number.
 parts AS (
     SELECT
-        *,
-        list_concat(
-            list_transform(d.ai.mcp.audit, lambda lam_a, lam_i: {'part': 'audit:' || lam_i, 'audit': lam_a, 'rpc': NULL, 'model': NULL}),
-            list_transform(d.ai.mcp.rpc, lambda lam_r, lam_i: {'part': 'rpc:' || lam_i, 'audit': NULL, 'rpc': lam_r, 'model': NULL}),
-            CASE WHEN json_type(coalesce(d.ai.proxy, d.ai."ai-proxy", d.ai."ai-proxy-advanced")) = 'OBJECT' THEN [{
-                'part': 'model:1', 'audit': NULL, 'rpc': NULL,
-                'model': from_json(coalesce(d.ai.proxy, d.ai."ai-proxy", d.ai."ai-proxy-advanced"), '{
-                    "usage": {"prompt_tokens": "VARCHAR", "prompt_token": "VARCHAR", "completion_tokens": "VARCHAR",
-                        "completion_token": "VARCHAR", "cost": "VARCHAR"},
-                    "meta": {"request_model": "VARCHAR", "response_model": "VARCHAR", "provider_name": "VARCHAR",
-                        "llm_latency": "VARCHAR"}
-                }')}] END) AS found,
+        ledger_seq, source, print, d.started_at, d.source AS answered_by, d.workspace_name, d.client_ip, d.upstream_status, d.consumer,
+        d.authenticated_entity, d.route, d.service, d.latencies, d.request, d.response, d.ai.mcp.mcp_session_id AS mcp_session,
+        from_json(CASE WHEN json_type(proxied) = 'OBJECT' THEN proxied END, '{
+            "usage": {"prompt_tokens": "VARCHAR", "prompt_token": "VARCHAR", "completion_tokens": "VARCHAR",
+                "completion_token": "VARCHAR", "cost": "VARCHAR"},
+            "meta": {"request_model": "VARCHAR", "response_model": "VARCHAR", "provider_name": "VARCHAR",
+                "llm_latency": "VARCHAR"}
+        }') AS said,
         -- Not WHERE: DuckDB would push it down to the lines and read each of them twice.
-        unnest(CASE WHEN nz(d.started_at) IS NOT NULL AND d.request IS NOT NULL THEN
-            CASE WHEN len(found) > 0 THEN found ELSE [{'part': 'request', 'audit': NULL, 'rpc': NULL, 'model': NULL}] END
+        unnest(CASE WHEN known THEN
+            CASE WHEN len(found) > 0 THEN found ELSE [{'part': 'request', 'audit': NULL, 'rpc': NULL}] END
         END) AS p
-    FROM lines_read
+    FROM pieces
 ),
 told AS (
     SELECT
-        *,
-        try(make_timestamp(try_cast(d.started_at AS BIGINT) * 1000) AT TIME ZONE 'UTC') AS claimed,
-        nz(d.request.id) AS own_id,
-        try_cast(d.response.status AS INTEGER) AS http,
+        * REPLACE (CASE WHEN p.part = 'model:1' THEN said END AS said),
+        try(make_timestamp(try_cast(started_at AS BIGINT) * 1000) AT TIME ZONE 'UTC') AS claimed,
+        nz(request.id) AS own_id,
+        try_cast(response.status AS INTEGER) AS http,
         nz(coalesce(p.rpc.tool_name, CASE WHEN coalesce(p.audit.primitive, 'tool') = 'tool' THEN p.audit.primitive_name END)) AS tool_raw,
         jval(to_json(p.rpc.payload.request)) AS asked,
-        coalesce(nz(p.model.meta.response_model), nz(p.model.meta.request_model)) AS model_name,
-        coalesce(d.source = 'kong', false) AS by_kong,
-        nz(d.service.host) AS upstream
+        CASE WHEN p.part = 'model:1' THEN coalesce(nz(said.meta.response_model), nz(said.meta.request_model)) END AS model_name,
+        coalesce(answered_by = 'kong', false) AS by_kong,
+        nz(service.host) AS upstream
     FROM parts
 ),
 kinded AS (
@@ -72,7 +81,7 @@ kinded AS (
             WHEN p.rpc IS NOT NULL AND tool_raw IS NOT NULL THEN 'tool_executed'
             WHEN by_kong AND http = 429 THEN 'limit_hit'
             WHEN by_kong AND http IN (401, 403) THEN 'tool_decided'
-            WHEN p.model IS NOT NULL THEN 'model_call'
+            WHEN p.part = 'model:1' THEN 'model_call'
             WHEN upstream IS NOT NULL AND NOT by_kong THEN 'egress'
             ELSE 'other'
         END AS kind,
@@ -85,23 +94,23 @@ kinded AS (
 )
 SELECT
     eid(source, concat_ws(':', coalesce('id:' || own_id, 'seq:' || ledger_seq), p.part),
-        CASE WHEN own_id IS NOT NULL THEN doc END) AS event_id,
+        CASE WHEN own_id IS NOT NULL THEN print END) AS event_id,
     kind,
     source,
     ledger_seq,
     own_id || ':' || p.part AS native_id,
     claimed AS ts,
-    coalesce(nz(d.consumer.username), nz(d.consumer.custom_id),
+    coalesce(nz(consumer.username), nz(consumer.custom_id),
         CASE WHEN p.audit.consumer.identifier = 'consumer' THEN nz(p.audit.consumer.name) END) AS agent,
-    nz(d.authenticated_entity.id) AS principal,
+    nz(authenticated_entity.id) AS principal,
     tool_name AS tool,
     CASE WHEN tool_name IS NOT NULL THEN own_id || ':' || tool_name END AS call_id,
     jn(asked -> '$.params.arguments') AS params,
     CASE WHEN p.audit.primitive <> 'tool' THEN nz(concat_ws(':', p.audit.primitive, p.audit.primitive_name))
-        ELSE nz(d.request.uri) END AS target,
+        ELSE nz(request.uri) END AS target,
     CASE WHEN kind <> 'other' THEN upstream END AS host,
-    CASE WHEN kind <> 'other' AND try_cast(d.service.port AS INTEGER) BETWEEN 0 AND 65535
-        THEN try_cast(d.service.port AS INTEGER) END AS port,
+    CASE WHEN kind <> 'other' AND try_cast(service.port AS INTEGER) BETWEEN 0 AND 65535
+        THEN try_cast(service.port AS INTEGER) END AS port,
     CASE
         WHEN verdict = 'deny' THEN 'denied'
         WHEN p.audit IS NOT NULL THEN NULL
@@ -110,25 +119,25 @@ SELECT
     END AS status,
     nz(p.rpc.error) AS error,
     CASE WHEN p.audit IS NULL THEN CASE WHEN isfinite(
-            try_cast(coalesce(p.rpc.latency, p.model.meta.llm_latency, d.latencies.request) AS DOUBLE))
-        THEN try_cast(coalesce(p.rpc.latency, p.model.meta.llm_latency, d.latencies.request) AS DOUBLE) END END AS latency_ms,
+            try_cast(coalesce(p.rpc.latency, said.meta.llm_latency, latencies.request) AS DOUBLE))
+        THEN try_cast(coalesce(p.rpc.latency, said.meta.llm_latency, latencies.request) AS DOUBLE) END END AS latency_ms,
     CASE WHEN p.audit IS NULL
-        THEN try_cast(coalesce(p.rpc.response_body_size, d.response.size) AS BIGINT) END AS response_bytes,
+        THEN try_cast(coalesce(p.rpc.response_body_size, response.size) AS BIGINT) END AS response_bytes,
     verdict AS decision,
     coalesce(nz(p.audit.action), CASE WHEN verdict IS NOT NULL THEN http::VARCHAR END) AS decision_native,
     coalesce(nz(p.audit.scope), CASE WHEN verdict IS NOT NULL THEN 'http_' || http END) AS reason_code,
     CASE WHEN http = 429 AND kind <> 'limit_hit' THEN ['throttled'] END AS signals,
-    nz(d.ai.mcp.mcp_session_id) AS session,
-    try_cast(p.model.usage.cost AS DECIMAL(18, 9)) AS cost_usd,
-    try_cast(coalesce(p.model.usage.prompt_tokens, p.model.usage.prompt_token) AS BIGINT) AS tokens_in,
-    try_cast(coalesce(p.model.usage.completion_tokens, p.model.usage.completion_token) AS BIGINT) AS tokens_out,
+    nz(mcp_session) AS session,
+    try_cast(said.usage.cost AS DECIMAL(18, 9)) AS cost_usd,
+    try_cast(coalesce(said.usage.prompt_tokens, said.usage.prompt_token) AS BIGINT) AS tokens_in,
+    try_cast(coalesce(said.usage.completion_tokens, said.usage.completion_token) AS BIGINT) AS tokens_out,
     model_name AS model,
     CASE WHEN kind = 'limit_hit' THEN 'rate' END AS budget_kind,
     compact(json_object(
-        'tool_server', nz(d.service.name), 'gateway', nz(d.workspace_name), 'route', nz(d.route.name),
-        'request_id', own_id, 'operation', nz(p.rpc.method), 'provider', nz(p.model.meta.provider_name),
-        'client', nz(d.client_ip), 'user_agent', nz(d.request.headers."user-agent"), 'http_method', nz(d.request.method),
-        'result_code', http, 'upstream_status', nz(d.upstream_status), 'jsonrpc_id', nz(p.rpc.id),
+        'tool_server', nz(service.name), 'gateway', nz(workspace_name), 'route', nz(route.name),
+        'request_id', own_id, 'operation', nz(p.rpc.method), 'provider', nz(said.meta.provider_name),
+        'client', nz(client_ip), 'user_agent', nz(request.headers."user-agent"), 'http_method', nz(request.method),
+        'result_code', http, 'upstream_status', nz(upstream_status), 'jsonrpc_id', nz(p.rpc.id),
         'acl_subject', nz(p.audit.consumer.name),
-        'ts_claimed', CASE WHEN claimed IS NULL THEN nz(d.started_at) END)) AS attrs
+        'ts_claimed', CASE WHEN claimed IS NULL THEN nz(started_at) END)) AS attrs
 FROM kinded

@@ -1,7 +1,7 @@
 """What each adapter owes, whatever it reads: it finds new adapters by itself."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -148,3 +148,41 @@ def test_no_value_of_any_key_raises(
 
     assert {row["kind"] for row in rows} <= KINDS
     assert all(row["event_id"] and row["ts"] for row in rows)
+
+
+PARTS = 1_000
+ROOM = "800MB"  # a list of parts that each part carries with it would need several times as much
+
+
+def widened(value: Any) -> Iterator[tuple[Any, list[Any]]]:
+    """For each list within a document: the document, and that list in it; a copy each time."""
+    places: list[tuple[str | int, ...]] = []
+    todo: list[tuple[tuple[str | int, ...], Any]] = [((), value)]
+    while todo:
+        at, inner = todo.pop()
+        if isinstance(inner, dict):
+            todo += [((*at, key), each) for key, each in inner.items()]
+        elif isinstance(inner, list) and inner:
+            places.append(at)
+            todo.append(((*at, 0), inner[0]))
+    for place in places:
+        whole = found = json.loads(json.dumps(value))
+        for step in place:
+            found = found[step]
+        yield whole, found
+
+
+@each_adapter
+def test_a_line_of_many_parts_costs_no_more_than_its_parts(name: str) -> None:
+    docs = []
+    for _, doc in sample(name):
+        for whole, found in widened(json.loads(doc)):
+            found[:] = found[:1] * PARTS
+            docs.append(json.dumps(whole))
+    longest = sorted(docs, key=len)[-4:]
+
+    with memory_store().writing() as db:
+        db.execute("PRAGMA disable_optimizer")  # as landing does where lines are few
+        db.execute(f"SET memory_limit = '{ROOM}'")
+        for at, doc in enumerate(longest):
+            read(name, [(at, doc)], db)
