@@ -5,7 +5,7 @@ ingest/mapping.py). Writes: nothing. Next: ingest/apply.py.
 """
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -119,7 +119,8 @@ def lines(
         db.execute(LINES)
         yield
     finally:
-        db.unregister("incoming")
+        with suppress(duckdb.Error):  # in a transaction that failed: what it failed of is told
+            db.unregister("incoming")
 
 
 def _files(folder: Path | None) -> dict[str, Path]:
