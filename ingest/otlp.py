@@ -40,17 +40,17 @@ def lines(body: bytes, protobuf: bool, signal: Signal, max_line: int) -> list[Li
     JSON may also be an array of requests, or one request a line. A part of a request that has the
     wrong shape becomes a line of its own, as it came, so that it is quarantined and not lost.
     """
-    names, found = NAMES[signal], list[Line]()
+    names, found, understood = NAMES[signal], list[Line](), False
     start = b'{"%s":[' % names.resource.encode()
-    requests = [_decoded(body, signal)] if protobuf else otlp_json.requests(body, names)
-    if all(isinstance(each, bytes) for each in requests):
-        raise OtlpError(f"The body is no OTLP {signal} request: it has no {names.resource!r}.")
-    for request in requests:
+    for request in [_decoded(body, signal)] if protobuf else otlp_json.requests(body, names):
         if isinstance(request, bytes):
             found.append(limited(request, max_line))
         else:
+            understood = True
             texts = _grouped(start, _resources(request, names), len(start))
             found += [limited(each, max_line) for each, _ in texts]
+    if not understood:
+        raise OtlpError(f"The body is no OTLP {signal} request: it has no {names.resource!r}.")
     return found
 
 

@@ -6,20 +6,37 @@ Reads: bytes. Writes: nothing. Next: ingest/otlp.py.
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from typing import Any, NamedTuple
 
 import msgspec
 
-from ingest.split import elements
+from ingest.split import BOM, on_one_line
 
-Member = tuple[str, bytes]  # of a JSON object: the key, the value as it came
+Member = tuple[bytes, bytes]  # of a JSON object: the key and the value as they came
 # What a resource or scope has beside its list, as members with a comma behind each, and the list.
 # One of another shape is its text as it came.
-Scope = tuple[bytes, Sequence[bytes]]
-Resource = tuple[bytes, Sequence[Scope | bytes]]
-_TOKEN = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"|[{}\[\],:"]', re.DOTALL)
+Scope = tuple[bytes, Iterable[bytes]]
+Resource = tuple[bytes, Iterable[Scope | bytes]]
+DENSE = 12  # bytes a comma: fewer than any real export has, and each value costs memory
+DEPTH = 72  # brackets in brackets that are seen through: what parse() takes, in six more
+_STRING = rb'"(?:[^"\\]++|\\.)*+"'
+
+
+def _nested(levels: int) -> bytes:
+    """The pattern of a text whose brackets are closed."""
+    inside = rb'(?:[^"{}\[\]]++|%s)*+' % _STRING
+    for _ in range(levels):
+        inside = rb'(?:[^"{}\[\]]++|%s|[{\[]%s[}\]])*+' % (_STRING, inside)
+    return inside
+
+
+# A value up to the comma or bracket behind it, one object, and a key with its colon.
+_INSIDE = _nested(DEPTH)
+_VALUE = re.compile(rb'(?:[^",{}\[\]]++|%s|[{\[]%s[}\]])*+' % (_STRING, _INSIDE), re.DOTALL)
+_OBJECT = re.compile(rb"\{%s\}" % _INSIDE, re.DOTALL)
+_KEY = re.compile(rb"\s*+(%s)\s*+:\s*+" % _STRING, re.DOTALL)
 
 
 class Names(NamedTuple):
@@ -30,25 +47,24 @@ class Names(NamedTuple):
     record: str
 
 
-def requests(body: bytes, names: Names) -> list[list[Resource | bytes] | bytes]:
+def requests(body: bytes, names: Names) -> Iterator[Iterable[Resource | bytes] | bytes]:
     """The requests in a body, as their resources; a value that is no request is its own text."""
-    resources = _read(body, names)
+    resources = _read(on_one_line(body), names)
     if resources is not None:
-        return [resources]
-    found = list[list[Resource | bytes] | bytes]()
-    for request in _json(body):
+        yield resources
+        return
+    for request in _values(body):
         parts = members(request)
         tops = [value for key, value in parts or () if key in _spelled(names.resource)]
         if tops or parts == []:
-            found.append([_resource(each, names) for top in tops for each in _items(top)])
+            yield (_resource(each, names) for top in tops for each in _items(top))
         else:
-            found.append(request)
-    return found
+            yield request
 
 
 def _read(body: bytes, names: Names) -> list[Resource | bytes] | None:
-    """The resources of a request on one line that holds what OTLP knows and every key once."""
-    if b"\n" in body or b"\r" in body:
+    """The resources of a request that holds what OTLP knows and nothing else, every key once."""
+    if body.count(b",") * DENSE > len(body):
         return None
     try:
         request = _decoder(names).decode(body)
@@ -58,14 +74,14 @@ def _read(body: bytes, names: Names) -> list[Resource | bytes] | None:
     found = list[Resource | bytes]()
     for resource in request.items:
         scopes = list[Scope]()
-        for scope in resource.items:
-            records = [bytes(each) for each in scope.items]
+        for scope in resource.items or ():
+            records = [bytes(each) for each in scope.items or ()]
             beside = _others(("scope", scope.scope), ("schemaUrl", scope.schema))
             quotes -= sum(each.count(b'"') for each in records)
-            quotes -= beside.count(b'"') + 2
+            quotes -= beside.count(b'"') + 2 * (scope.items is not None)
             scopes.append((beside, records))
         around = _others(("resource", resource.resource), ("schemaUrl", resource.schema))
-        quotes -= around.count(b'"') + 2
+        quotes -= around.count(b'"') + 2 * (resource.items is not None)
         found.append((around, scopes))
     return None if quotes else found
 
@@ -81,12 +97,12 @@ def _decoder(names: Names) -> Any:
     more: dict[str, Any] = {"forbid_unknown_fields": True}
     scope = msgspec.defstruct(
         "Scope",
-        [("scope", raw, none), ("schema", raw, none), ("items", list[raw], [])],  # type: ignore[valid-type]
+        [("scope", raw, none), ("schema", raw, none), ("items", list[raw] | None, None)],  # type: ignore[valid-type]
         rename={"schema": "schemaUrl", "items": names.record}, **more,
     )  # fmt: skip
     resource = msgspec.defstruct(
         "Resource",
-        [("resource", raw, none), ("schema", raw, none), ("items", list[scope], [])],  # type: ignore[valid-type]
+        [("resource", raw, none), ("schema", raw, none), ("items", list[scope] | None, None)],  # type: ignore[valid-type]
         rename={"schema": "schemaUrl", "items": names.scope}, **more,
     )  # fmt: skip
     fields = [("items", list[resource])]  # type: ignore[valid-type]
@@ -95,28 +111,62 @@ def _decoder(names: Names) -> Any:
     )
 
 
-def _json(text: bytes) -> list[bytes]:
-    """The values of a body or an array, as they came."""
-    return [each for each in elements(text, len(text)) if isinstance(each, bytes) and each]
+def _values(body: bytes) -> Iterator[bytes]:
+    """The values of a body: of one array, one object, or one a line."""
+    body = body.removeprefix(BOM)
+    text = on_one_line(body)
+    if text.startswith(b"["):
+        yield from _items(text)
+    elif _OBJECT.fullmatch(text):
+        yield text
+    else:
+        yield from (line for each in body.split(b"\n") if (line := each.strip()))
 
 
-def _items(array: bytes) -> list[bytes]:
-    """The elements of an array; null is an empty one, something else is one element."""
+def _items(array: bytes) -> Iterator[bytes]:
+    """The elements of an array, as they came; null is an empty one, something else is one element.
+
+    From where it is no array any more, the rest is one element.
+    """
     if not array.startswith(b"["):
-        return [] if array == b"null" else [array]
-    return _json(array)
+        yield from [] if array == b"null" else [array]
+        return
+    at = 1
+    while at < len(array):
+        end = _VALUE.match(array, at).end()  # type: ignore[union-attr]  # it matches nothing as well
+        if array[end : end + 1] not in (b",", b"]"):
+            end = len(array)
+        if item := array[at:end].strip():
+            yield item
+        at = end + 1
+
+
+def members(text: bytes) -> list[Member] | None:
+    """The members of a JSON object, a key that stands twice twice; None when it is no object."""
+    found, at = list[Member](), 1
+    if text == b"{}" or not text.startswith(b"{"):
+        return found if text == b"{}" else None
+    while key := _KEY.match(text, at):
+        end = _VALUE.match(text, key.end()).end()  # type: ignore[union-attr]
+        if text[end : end + 1] not in (b",", b"}"):
+            return None
+        found.append((key[1], text[key.end() : end].strip()))
+        at = end + 1
+        if text[end : end + 1] == b"}":
+            return found if at == len(text) else None
+    return found if not found and not text[1:].strip(b" \t}") else None
 
 
 def _resource(item: bytes, names: Names) -> Resource | bytes:
     around, lists = _parted(item, names.scope)
     if lists is None:
         return item
-    return around, [_scope(each, names) for part in lists for each in _items(part)]
+    return around, (_scope(each, names) for part in lists for each in _items(part))
 
 
 def _scope(item: bytes, names: Names) -> Scope | bytes:
     around, lists = _parted(item, names.record)
-    return item if lists is None else (around, [each for part in lists for each in _items(part)])
+    return item if lists is None else (around, (each for part in lists for each in _items(part)))
 
 
 def _parted(item: bytes, name: str) -> tuple[bytes, list[bytes] | None]:
@@ -127,56 +177,11 @@ def _parted(item: bytes, name: str) -> tuple[bytes, list[bytes] | None]:
     lists = [value for key, value in parts if key in wanted]
     if any(not each.startswith(b"[") and each != b"null" for each in lists):
         return b"", None
-    others = (b"%s:%s," % (msgspec.json.encode(k), v) for k, v in parts if k not in wanted)
-    return b"".join(others), lists
+    return b"".join(b"%s:%s," % part for part in parts if part[0] not in wanted), lists
 
 
 @lru_cache
-def _spelled(name: str) -> tuple[str, str]:
+def _spelled(name: str) -> tuple[bytes, bytes]:
     """As OTLP/JSON spells it, and as protobuf does: some senders write that."""
-    return name, re.sub("([A-Z])", r"_\1", name).lower()
-
-
-def members(text: bytes) -> list[Member] | None:
-    """The members of a JSON object, a key that stands twice twice; None when it is no object.
-
-    What msgspec refuses (NaN somewhere inside) is cut at its brackets, for parse() to judge.
-    """
-    if not text.startswith(b"{"):
-        return None
-    try:
-        found = msgspec.json.decode(text, type=dict[str, msgspec.Raw])
-    except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError):
-        return _members(text)
-    parts = [(key, bytes(value)) for key, value in found.items()]
-    if text.count(b'"') != sum(value.count(b'"') + 2 for _, value in parts):
-        return _members(text)
-    return parts
-
-
-def _members(text: bytes) -> list[Member] | None:
-    found, start, level, key = list[Member](), 1, 0, b""
-    for match in _TOKEN.finditer(text):
-        token, at = match[0], match.start()
-        if token in b"{[":
-            level += 1
-        elif token == b":" and level == 1 and not key:
-            key, start = text[start:at].strip(), at + 1
-        elif token in b"}]," and (level == 1):
-            if key:
-                found.append((_key(key), text[start:at].strip()))
-            elif text[start:at].strip():
-                return None
-            key, start = b"", at + 1
-        if token in b"}]":
-            level -= 1
-            if level == 0:
-                return found if token == b"}" and not text[at + 1 :].strip() else None
-    return None
-
-
-def _key(text: bytes) -> str:
-    try:
-        return str(msgspec.json.decode(text, type=str))
-    except (msgspec.MsgspecError, UnicodeDecodeError):
-        return text.strip(b'"').decode(errors="replace")
+    other = re.sub("([A-Z])", r"_\1", name).lower()
+    return b'"%s"' % name.encode(), b'"%s"' % other.encode()

@@ -250,6 +250,9 @@ def test_whatever_a_request_holds_every_record_comes_out_once(
 @example(b'{"resourceLogs":' + b"[" * 100_000 + b"]" * 100_000 + b"}", False)
 @example(b'{"resourceLogs":[{"a":NaN}]}' * 3, False)
 @example(b'{"resourceLogs":[{"\xff":1}]}', False)
+@example(b'{"resourceLogs":' + b'"\\' * 300_000, False)
+@example(b'{"resourceLogs":' + b"{" * 300_000 + b'"' * 300_000, False)
+@example(b'{"resourceLogs":[' + b"{}," * 100_000 + b"0]}", False)
 @given(body=st.binary(max_size=60), protobuf=st.booleans())
 def test_any_bytes_are_lines_or_an_otlp_error(body: bytes, protobuf: bool) -> None:
     for signal in ("logs", "traces"):
@@ -302,6 +305,19 @@ def test_protobuf_is_written_as_the_specification_writes_json() -> None:
             "attributes": [{"key": f"a{n}", "value": v} for n, (_, v) in enumerate(VALUES)],
         }
     ]  # fmt: skip
+
+
+def test_a_record_of_very_many_attributes_keeps_them_all() -> None:
+    pairs = [{"key": f"a{n}", "value": {"int_value": n}} for n in range(2_500)]
+    scope = {"log_records": [{"attributes": pairs}]}
+    body = ExportLogsServiceRequest(resource_logs=[{"scope_logs": [scope]}])  # type: ignore[list-item]
+
+    [line] = lines(body.SerializeToString(), True, "logs", LIMIT)
+
+    [record] = read([line])[0]["resourceLogs"][0]["scopeLogs"][0]["logRecords"]
+    assert record["attributes"] == [
+        {"key": f"a{n}", "value": {"intValue": f"{n}"}} for n in range(2_500)
+    ]
 
 
 def test_spans_in_protobuf_keep_their_parts() -> None:
