@@ -32,6 +32,7 @@ CLOCK = (
 SLEEPERS = {  # tests that wait for another program, which says nothing when it is ready
     "tests/browser.py": "Chromium: when it is up, and when text has come",
     "tests/dashboards/service.py": "a server: when its port is open",
+    "tests/gatewatch/trials.py": "a service: when it answers; and until it is killed",
     "tests/gatewatch/victim.py": "a receiver: for the time after which it wants to be asked again",
     "tests/real/test_prometheus.py": "Prometheus: when it is up, and when it has scraped",
 }
