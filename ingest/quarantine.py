@@ -7,6 +7,7 @@ from collections.abc import Collection, Mapping
 from typing import Any
 
 import msgspec
+import pyarrow as pa
 
 from ingest.adapter import Adapter
 from ingest.batch import Oversized
@@ -14,6 +15,9 @@ from ingest.reading import Lines
 from ingest.segment import Batched
 from ingest.store import Db
 
+KINDS = (
+    pa.uint64(), pa.string(), pa.timestamp("us", "UTC"), *[pa.string()] * 4,
+)  # fmt: skip
 SHOWN = 1024  # characters of a line in the table; the ledger has the whole
 
 
@@ -47,8 +51,19 @@ def keep(
             (seq, batch.marker.source, batch.at, reason or "parse", detail, batch.marker.pos, shown)
         )
     if rows:
-        db.executemany("INSERT INTO quarantine VALUES (?, ?, ?, ?, ?, ?, ?)", rows)
+        _put(db, rows)
     return len(rows)
+
+
+def _put(db: Db, rows: list[tuple[Any, ...]]) -> None:
+    """All at once: row by row, a body of nothing but rubbish holds up everybody for minutes."""
+    columns = [
+        pa.array(column, kind) for column, kind in zip(zip(*rows, strict=True), KINDS, strict=True)
+    ]
+    names = [f"c{number}" for number in range(len(KINDS))]
+    db.register("refused", pa.table(columns, names))
+    db.execute("INSERT INTO quarantine SELECT * FROM refused")
+    db.unregister("refused")
 
 
 def _why(doc: str | bytes, adapter: Adapter, raised: str | None) -> tuple[str, str]:
