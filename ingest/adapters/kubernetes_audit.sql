@@ -7,6 +7,7 @@
 -- Every request comes once a stage; only ResponseComplete and Panic say how it ended, the rest is kind other.
 -- A change is a write that succeeded and is no dry run, of something that is configuration: not the leases, endpoints, statuses
 -- and reviews that a cluster writes all day. exec, attach, portforward, proxy and eviction do something: tool_executed.
+-- Who asks may choose the audit id (header Audit-ID): content is part of an event's identity, and no call is joined by it.
 -- A refusal is the authorizer's forbid, 401, 403, or an admission webhook's denial under any code.
 
 WITH lines_read AS (
@@ -43,6 +44,8 @@ told AS (
         iso_ts(d.stageTimestamp) AS claimed,
         nz(d.auditID) || ':' || d.stage AS own_id,
         try_cast(d.responseStatus.code AS INTEGER) AS http,
+        -- that parameter and no other: fieldManager=dryRun=All changes things
+        coalesce(regexp_matches(d.requestURI, '^[^?]*\?(?:[^&]*&)*dryRun=All(?:&|$)'), false) AS dry_run,
         nz(d.objectRef.resource) AS resource,
         coalesce(nz(d.objectRef.name), CASE WHEN d.verb = 'create' AND json_type(d.requestObject) = 'OBJECT'
             THEN nz(d.requestObject ->> '$.metadata.name') END) AS object_name,
@@ -64,7 +67,7 @@ kinded AS (
         CASE
             WHEN empty OR NOT final THEN 'other'
             WHEN refused THEN 'tool_decided'
-            WHEN coalesce(http, 500) >= 400 OR d.stage = 'Panic' OR contains(coalesce(d.requestURI, ''), 'dryRun=') THEN 'other'
+            WHEN coalesce(http, 500) >= 400 OR d.stage = 'Panic' OR dry_run THEN 'other'
             WHEN sub IN ('exec', 'attach', 'portforward', 'proxy', 'eviction') THEN 'tool_executed'
             WHEN NOT writes OR sub IN ('status', 'binding', 'token', 'log') OR resource IN (
                 'events', 'leases', 'endpoints', 'endpointslices', 'tokenreviews', 'subjectaccessreviews',
@@ -76,7 +79,7 @@ kinded AS (
     FROM told
 )
 SELECT
-    eid(source, coalesce('id:' || own_id, 'seq:' || ledger_seq), NULL) AS event_id,
+    eid(source, coalesce('id:' || own_id, 'seq:' || ledger_seq), CASE WHEN own_id IS NOT NULL THEN e END) AS event_id,
     kind,
     source,
     ledger_seq,
@@ -85,7 +88,6 @@ SELECT
     nz(d.user.username) AS principal,
     nz(d.impersonatedUser.username) AS on_behalf_of,
     CASE WHEN nz(d.verb) IS NOT NULL THEN concat_ws('.', 'k8s', d.verb, resource, nullif(sub, '')) END AS tool,
-    nz(d.auditID) AS call_id,
     CASE WHEN acts THEN 'commit' WHEN nz(d.verb) IS NOT NULL THEN 'lookup' END AS op,
     CASE WHEN nz(d.verb) IS NOT NULL THEN 'declared' END AS op_basis,
     CASE WHEN kind IN ('tool_decided', 'tool_executed') THEN jn(d.requestObject) END AS params,
@@ -106,7 +108,7 @@ SELECT
     CASE WHEN kind = 'config_changed' THEN jn(d.requestObject) END AS config_after,
     CASE WHEN notes."audit.k8s.io/truncated" = 'true' THEN true END AS truncated,
     compact(json_object(
-        'level', nz(d.level), 'stage', nz(d.stage), 'groups', jn(d.user.groups), 'client', nz(d.sourceIPs[1]),
+        'request_id', nz(d.auditID), 'level', nz(d.level), 'stage', nz(d.stage), 'groups', jn(d.user.groups), 'client', nz(d.sourceIPs[1]),
         'user_agent', nz(d.userAgent), 'result_code', http, 'api_group', nz(d.objectRef.apiGroup),
         'resource_version', nz(d.objectRef.resourceVersion), 'annotations', jn(d.annotations),
         'ts_claimed', CASE WHEN claimed IS NULL THEN nz(d.stageTimestamp) END)) AS attrs

@@ -1,7 +1,10 @@
 """Kubernetes: the last stage of a request counts, and a cluster's own pulse is no change."""
 
+from pathlib import Path
+
 from tests.ingest.adapters import kit
 from tests.ingest.adapters.kit import Row
+from tests.world import World
 
 
 def event(
@@ -60,3 +63,34 @@ def test_a_refusal_is_known_whoever_refused() -> None:
         event("create", "pods", responseStatus=webhook), event("patch", "pods", annotations=forbid),
         event("create", "pods", code=422),
     ) == ["tool_decided"] * 4 + ["other"]  # fmt: skip
+
+
+def test_who_chooses_the_audit_id_hides_nothing(tmp_path: Path) -> None:
+    """The header Audit-ID is the caller's: the same id for a harmless and another request."""
+    events = [
+        event("get", "pods"), event("delete", "roles", code=403),
+        event("create", "pods", code=101, sub="exec"), event("patch", "configmaps"),
+    ]  # fmt: skip
+    world = World(tmp_path)
+
+    world.land([kit.encoded(each) for each in [*events, *events]], adapter="kubernetes_audit")
+    rows = world.rows("SELECT kind FROM events ORDER BY ledger_seq")
+    calls = world.rows("SELECT decision, executed_at IS NOT NULL AS ran FROM calls ORDER BY ts")
+    world.close()
+
+    assert [row["kind"] for row in rows] == [
+        "other", "tool_decided", "tool_executed", "config_changed"
+    ]  # fmt: skip
+    assert sorted((row["decision"], row["ran"]) for row in calls if row["decision"]) == [
+        ("deny", False)
+    ]
+    assert len(calls) == 2
+
+
+def test_only_the_parameter_itself_makes_a_dry_run() -> None:
+    dry = ["/x?dryRun=All", "/x?a=1&dryRun=All", "/x?dryRun=All&a=1"]
+    real = ["/x?fieldManager=dryRun=All", "/x?a=?dryRun=All", "/x?adryRun=All", "/dryRun=All", "/x"]
+
+    assert kinds(*(event("patch", "configmaps", requestURI=uri) for uri in dry + real)) == [
+        "other"
+    ] * len(dry) + ["config_changed"] * len(real)
