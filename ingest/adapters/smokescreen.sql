@@ -40,7 +40,7 @@ SELECT
     CASE WHEN decided THEN 'egress' ELSE 'other' END AS kind,
     source,
     ledger_seq,
-    nz(d.id) AS native_id,
+    nz(d.id) || CASE WHEN closed THEN ':close' ELSE '' END AS native_id,
     claimed AS ts,
     nz(d.role) AS agent,
     nz(d.inbound_remote_x509_cn) AS principal,

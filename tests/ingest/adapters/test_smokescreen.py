@@ -50,3 +50,12 @@ def test_what_is_only_reported_reached_its_host(tmp_path: Path) -> None:
         "'billing-bot -> new.example.org'": "'high'",
         "'report-bot -> new.example.org'": "'low'",
     }
+
+
+def test_the_two_lines_of_a_connection_are_no_conflict_of_ids(tmp_path: Path) -> None:
+    world = World(tmp_path)
+
+    landed = world.land([kit.encoded(DECISION), kit.encoded(CLOSE)], adapter="smokescreen")
+    world.close()
+
+    assert (landed.events, landed.id_conflicts) == (2, 0)
