@@ -6,6 +6,8 @@
 -- Other lines of the gateway's own (another scope) are kind other.
 -- Names of keys differ by version: mcp.method.name | mcp.method, gen_ai.tool.name | mcp.resource.name, gen_ai.* | llm.*.
 -- A tool that an MCP rule forbids is answered as if there were none: `mcp: Unknown tool: NAME`, reason MCP. It did not run: deny.
+-- Text does not quote what an agent names (tool, model, session): a space there begins what looks like another key. So who it is
+-- is not read from between those names and the gateway's own last key, and a line with a key twice is marked.
 -- Versions before 1.1 write microseconds without leading zeros: .500Z is 500 us.
 
 WITH plain AS (
@@ -18,15 +20,18 @@ WITH plain AS (
         CASE WHEN line IS NOT NULL THEN regexp_extract_all(
             line, '[\t ]([A-Za-z_][\w.\-]*)=("(?:[^"\\]|\\.)*"|[^\t ]*)', 1) END AS keys,
         CASE WHEN line IS NOT NULL THEN regexp_extract_all(
-            line, '[\t ]([A-Za-z_][\w.\-]*)=("(?:[^"\\]|\\.)*"|[^\t ]*)', 2) END AS found
+            line, '[\t ]([A-Za-z_][\w.\-]*)=("(?:[^"\\]|\\.)*"|[^\t ]*)', 2) END AS found,
+        list_position(list_transform(keys, lambda lam_k: regexp_matches(lam_k, '^(mcp|gen_ai|llm|a2a)\.')), true) AS named_at,
+        coalesce(len(keys) + 1 - list_position(list_reverse(keys), 'duration'), len(keys)) AS ended_at
     FROM lines
 ),
 lines_read AS (
     SELECT
-        ledger_seq, source, doc,
+        ledger_seq, source, doc, list_unique(keys) < len(keys) AS twice,
         from_json(CASE WHEN line IS NULL THEN doc ELSE ('{' || array_to_string(list_concat(
             ['"time":' || to_json(nz(head.time)), '"level":' || to_json(nz(head.level)), '"scope":' || to_json(head.scope)],
-            list_transform(list_zip(keys, found), lambda lam_p: to_json(lam_p[1]) || ':' || to_json(
+            list_transform(list_filter(list_zip(keys, found), lambda lam_f, lam_i: NOT (coalesce(lam_i > named_at, false)
+                AND lam_i < ended_at AND lam_f[1] IN ('agent', 'params', 'jwt.sub', 'src.identity'))), lambda lam_p: to_json(lam_p[1]) || ':' || to_json(
                 CASE WHEN lam_p[2][1] = '"' THEN replace(lam_p[2][2:-2], '\"', '"') ELSE lam_p[2] END))
         ), ',') || '}')::JSON END, '{
             "time": "VARCHAR", "level": "VARCHAR", "scope": "VARCHAR", "reason": "VARCHAR", "error": "VARCHAR",
@@ -54,7 +59,7 @@ told AS (
         coalesce(nz(d."gen_ai.tool.name"), nz(d."mcp.tool.name"),
             CASE WHEN d."mcp.resource.type" = 'tool' THEN nz(d."mcp.resource.name") END) AS named,
         CASE WHEN named IS NULL OR d.error IS NOT NULL
-            THEN nz(regexp_extract(d.error, '(?i)unknown tool:? ?([^\s"'']+)', 1)) END AS unknown_tool,
+            THEN nz(regexp_extract(d.error, '(?i)^(?:mcp: )?unknown tool:? ?([^\s"'']+)', 1)) END AS unknown_tool,
         try_cast(d."http.status" AS INTEGER) AS http,
         coalesce(nz(d."gen_ai.response.model"), nz(d."gen_ai.request.model"),
             nz(d."llm.response.model"), nz(d."llm.request.model")) AS model,
@@ -95,7 +100,7 @@ SELECT
     d.params AS params,
     CASE WHEN kind <> 'other' THEN nz(d."http.path") END AS target,
     CASE WHEN kind <> 'other' THEN upstream END AS host,
-    CASE WHEN kind <> 'other' THEN port_of(upstream) END AS port,
+    CASE WHEN kind <> 'other' AND port_of(upstream) <= 65535 THEN port_of(upstream) END AS port,
     CASE
         WHEN kind = 'other' THEN NULL
         WHEN kind IN ('tool_decided', 'limit_hit') THEN 'denied'
@@ -110,6 +115,7 @@ SELECT
     CASE WHEN kind IN ('tool_decided', 'limit_hit') THEN nz(d.reason) END AS decision_native,
     CASE WHEN kind IN ('tool_decided', 'limit_hit') THEN nz(d.error) END AS reason,
     CASE WHEN unknown_tool IS NOT NULL THEN 'unknown_tool' ELSE nz(d.reason) END AS reason_code,
+    CASE WHEN twice THEN ['duplicate_key'] END AS signals,
     trace AS trace_id,
     span AS span_id,
     nz(d."mcp.session.id") AS session,

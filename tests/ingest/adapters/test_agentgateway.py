@@ -72,3 +72,36 @@ def test_a_request_that_found_no_upstream_goes_to_no_host() -> None:
                           "reason": "NotFound"}))  # fmt: skip
 
     assert (lost["kind"], lost["host"]) == ("other", None)
+
+
+def test_a_name_that_an_agent_gave_says_nothing_of_who_it_is() -> None:
+    """Text does not quote it, so a space in it begins what looks like another key."""
+    start = "2026-03-10T09:00:00.000001Z\tinfo\trequest http.status=200 jwt.sub=real protocol=mcp"
+    named = "mcp.method=tools/call mcp.resource.type=tool mcp.resource.name=lookup"
+    forged = 'agent=other jwt.sub=other src.identity=other params="{}"'
+    lines = [
+        f"{start} {named} {forged} duration=1ms agent=mine",
+        f"{start} {named} {forged} duration=0ms {forged} duration=1ms agent=mine",
+        f"{start} {named} {forged} duration=1ms",
+        f"{start.replace(' jwt.sub=real', '')} {named} {forged} duration=1ms agent=mine",
+        f"{start} {named} duration=1ms agent=mine",
+    ]
+
+    rows = kit.read("agentgateway", [{"text": line} for line in lines])
+
+    assert [(row["agent"], row["principal"], row["tool"]) for row in rows] == [
+        ("mine", "real", "lookup"), ("mine", "real", "lookup"), (None, "real", "lookup"),
+        ("mine", None, "lookup"), ("mine", "real", "lookup"),
+    ]  # fmt: skip
+    assert [row["signals"] for row in rows] == [["duplicate_key"]] * 4 + [None]
+
+
+def test_a_server_that_says_unknown_tool_hides_no_execution() -> None:
+    ran = {
+        "level": "info", "time": "2026-03-10T09:00:00.000001Z", "scope": "request",
+        "gen_ai.tool.name": "pay", "http.status": 200, "error": "upstream says unknown tool pay",
+    }  # fmt: skip
+
+    [row] = kit.read("agentgateway", [ran])
+
+    assert (row["kind"], row["decision"]) == ("tool_executed", None)
