@@ -53,6 +53,13 @@ def pruned(
                 "bytes": size | {"after": sizes(parts)}}  # fmt: skip
 
 
+def check(parts: Parts) -> None:
+    """Raises ConfigError where [retention] asks for less than detectors need."""
+    if parts.settings.retention is not None:
+        reach = {each.id: each.lookback for each in parts.detectors.values()}
+        prune.limits(parts.settings.retention, reach, utc_now(), None)
+
+
 def sizes(parts: Parts) -> dict[str, int]:
     """Bytes on disk, of the database and of the ledger."""
     path = parts.store.path

@@ -50,6 +50,7 @@ class Service:
     """`start()` returns when everything runs; `stop()` when nothing does any more."""
 
     def __init__(self, parts: Parts, dashboard: bool = False) -> None:
+        keeping.check(parts)
         self._parts, self._dashboard = parts, dashboard
         self._over = threading.Event()
         self._changed = threading.Event()  # lines have landed: judge now rather than at the tick

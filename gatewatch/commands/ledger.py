@@ -41,7 +41,7 @@ from ingest.export import StoreDays, tables_of
 from ingest.export import export as export_days
 from ingest.signing import new_key as make_key
 from ingest.signing import public_key as read_key
-from ingest.signing import signer
+from ingest.signing import signed, signer
 from ingest.store import StoreBrokenError, StoreBusyError, open_store
 
 
@@ -86,6 +86,9 @@ def verify(
         heads[row["seq"]].add(row["head"])
     if head is not None:
         known = _known(head)
+        plain = msgspec.json.encode(msgspec.structs.replace(known, sig=None))
+        if keys and known.sig is not None and not signed(plain, known.sig, keys):
+            raise ConfigError(f"--head: {head} was not signed by this key.")
         heads[known.seq].add(known.head)
         if len(heads[known.seq]) > 1:
             heads[known.seq] = {known.head}  # what was kept elsewhere is what is trusted

@@ -14,6 +14,7 @@ import typer
 
 from gatewatch.commands import ledger as commands
 from gatewatch.parts import open_parts, utc_now
+from gatewatch.service import Service
 from ingest.batch import Batch
 from ingest.config import ConfigError, read_settings
 from tests.gatewatch.trials import serve
@@ -72,6 +73,11 @@ def test_a_head_that_was_kept_elsewhere_shows_a_cut_tail(
     assert head["seq"] == 63
     assert head["sig"]
     commands.verify(config=config, head=f"{head['seq']}:{head['head']}")
+    commands.verify(config=config, head=str(kept), public_key=[tmp_path / "sign.pem.pub"])
+    forged = tmp_path / "forged.json"
+    forged.write_text(json.dumps(head | {"seq": 42}))
+    with pytest.raises(ConfigError, match="was not signed by this key"):
+        commands.verify(config=config, head=str(forged), public_key=[tmp_path / "sign.pem.pub"])
     assert "63 lines, 2 sealed segments" in capsys.readouterr().out
 
     data = tmp_path / "data"
@@ -119,6 +125,14 @@ def test_pruning_by_hand_says_what_went_and_what_it_gave_back(
 def test_what_must_be_kept_longer_is_not_pruned_by_hand(config: Path) -> None:
     with pytest.raises(ConfigError, match=r"--before: lines since .* are kept"):
         commands.prune(config=config, before="1d")
+
+
+def test_a_service_does_not_start_that_would_forget_what_detectors_need(config: Path) -> None:
+    config.write_text(config.read_text().replace('"30 days"', '"9 days"'))
+    parts = open_parts(read_settings(config))
+    with pytest.raises(ConfigError, match="looks back"):
+        Service(parts)
+    parts.close()
 
 
 def test_a_running_service_prunes_and_exports_whole_days(
