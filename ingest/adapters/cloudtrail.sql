@@ -46,7 +46,8 @@ told AS (
         nz(d.errorCode) AS code,
         lower(d.readOnly) AS reads,
         split_part(d.eventSource, '.', 1) AS service,
-        coalesce(service = 'verifiedpermissions' AND starts_with(d.eventName, 'IsAuthorized'), false) AS avp,
+        -- a question that AWS itself refused or could not read was never judged
+        coalesce(service = 'verifiedpermissions' AND starts_with(d.eventName, 'IsAuthorized') AND code IS NULL, false) AS avp,
         coalesce(regexp_matches(code, 'AccessDenied|Unauthorized|NotAuthorized|Forbidden|AuthorizationError|AuthFailure'), false) AS refused,
         from_json(CASE WHEN json_type(d.requestParameters) = 'OBJECT' THEN d.requestParameters END, '{
             "principal": {"entityId": "VARCHAR"}, "action": {"actionId": "VARCHAR"},
@@ -99,7 +100,7 @@ SELECT
         ELSE 'ok' END AS status,
     nz(concat_ws(': ', code, nz(d.errorMessage))) AS error,
     jn(d.responseElements) AS response,
-    try_cast(d.additionalEventData.bytesTransferredOut AS DOUBLE)::BIGINT AS response_bytes,
+    try_cast(try_cast(d.additionalEventData.bytesTransferredOut AS DOUBLE) AS BIGINT) AS response_bytes,
     CASE WHEN avp THEN CASE d.additionalEventData.decision WHEN 'ALLOW' THEN 'allow' WHEN 'DENY' THEN 'deny' END
         WHEN refused THEN 'deny' END AS decision,
     coalesce(CASE WHEN avp THEN nz(d.additionalEventData.decision) END, CASE WHEN refused THEN code END) AS decision_native,

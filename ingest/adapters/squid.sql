@@ -3,7 +3,7 @@
 -- paths  = ["/v1/ingest/squid"]
 
 -- A line is a connection or request that has ended: an open tunnel shows only then, and ts is the end.
--- Text is Squid's default `squid` format, also behind a syslog header; JSON is the logformat of docs/sources/squid.md.
+-- Text is Squid's default `squid` format, also behind a syslog header (never the other way: an address may look like a line); JSON is the logformat of docs/sources/squid.md.
 -- 407 asks for a name and password before any verdict: denied, but no decision, else every login would look like a denial.
 -- A line without an address (a connection that sent no request, Squid's own pages, ICP) is kind other.
 -- Equal text lines are two connections, so only a line with a sequence number (%sn, in the JSON) is known when it comes again.
@@ -17,7 +17,7 @@ WITH lines_read AS (
             "status": "VARCHAR", "squid": "VARCHAR", "hier": "VARCHAR", "peer": "VARCHAR", "bytes": "VARCHAR",
             "sent": "VARCHAR", "mime": "VARCHAR", "sni": "VARCHAR", "ua": "VARCHAR", "sn": "VARCHAR"}')
         ELSE struct_insert(regexp_extract(
-            line, '^(?:[^"]{0,200}: +)?(\d+\.\d+) +(-?\d+) (\S+) ([A-Z_0-9]+)/(\S+) (\S+) (\S+) (.+) (\S+) ([A-Z_0-9]+)/(\S+) (\S*)$',
+            line, '^(?:[^"]{0,200}?: +)??(\d+\.\d+) +(-?\d+) (\S+) ([A-Z_0-9]+)/(\S+) (\S+) (\S+) (.+) (\S+) ([A-Z_0-9]+)/(\S+) (\S*)$',
             ['ts', 'ms', 'client', 'squid', 'status', 'bytes', 'method', 'url', 'user', 'hier', 'peer', 'mime']),
             sent := NULL::VARCHAR, sni := NULL::VARCHAR, ua := NULL::VARCHAR, sn := NULL::VARCHAR)
         END AS d
@@ -70,6 +70,6 @@ SELECT
     compact(json_object(
         'client', nz(d.client), 'peer', nz(d.peer), 'hierarchy', nz(d.hier), 'sni', nz(d.sni), 'user_agent', nz(d.ua),
         'http_method', nz(d.method), 'result_code', http, 'request_bytes', try_cast(nz(d.sent) AS BIGINT), 'mime', nz(d.mime),
-        'start', strftime(claimed - to_microseconds((try_cast(took AS BIGINT) * 1000)), '%Y-%m-%dT%H:%M:%S.%gZ'),
+        'start', try(strftime(claimed - to_microseconds(try_cast(took AS BIGINT) * 1000), '%Y-%m-%dT%H:%M:%S.%gZ')),
         'ts_claimed', CASE WHEN claimed IS NULL THEN nz(d.ts) END)) AS attrs
 FROM told

@@ -150,6 +150,47 @@ def test_no_value_of_any_key_raises(
     assert all(row["event_id"] and row["ts"] for row in rows)
 
 
+HOSTILE: list[Any] = [
+    1e300, "1e300", "1e999", "NaN", "-Infinity", "1e18", 2**70, "-9223372036854775808", -1, True,
+    None, "", "a\u2400b", [], {}, [[]], [None, {}], {"a": 1}, "{", "[::1", "(",
+    "9999-12-31T23:59:59Z", "-5000-01-01T00:00:00Z", "300000-01-01T00:00:00Z",
+    "2026-11-01T00:00:00+99:99",
+]  # fmt: skip
+
+
+def places(value: Any) -> Iterator[tuple[str | int, ...]]:
+    """Where something stands within a document; of a list, in its first element."""
+    todo: list[tuple[tuple[str | int, ...], Any]] = [((), value)]
+    while todo:
+        at, inner = todo.pop()
+        if at:
+            yield at
+        if isinstance(inner, dict):
+            todo += [((*at, key), each) for key, each in inner.items()]
+        elif isinstance(inner, list) and inner:
+            todo.append(((*at, 0), inner[0]))
+
+
+@each_adapter
+def test_no_value_deep_within_a_line_raises(name: str) -> None:
+    docs, seen = list[str](), set[tuple[str | int, ...]]()
+    for _, doc in sample(name):
+        for place in places(json.loads(doc)):
+            if place in seen:
+                continue
+            seen.add(place)
+            for value in HOSTILE:
+                whole = found = json.loads(doc)
+                for step in place[:-1]:
+                    found = found[step]
+                found[place[-1]] = value
+                docs.append(json.dumps(whole))
+
+    rows = read(name, list(enumerate(docs)))
+
+    assert {row["kind"] for row in rows} <= KINDS
+
+
 PARTS = 1_000
 ROOM = "800MB"  # a list of parts that each part carries with it would need several times as much
 

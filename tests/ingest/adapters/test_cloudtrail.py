@@ -52,3 +52,20 @@ def test_a_pack_that_holds_something_else_is_none_of_ours() -> None:
     ]
 
     assert kit.read("cloudtrail", packs) == []
+
+
+def test_a_question_that_was_refused_itself_is_a_denial() -> None:
+    asked = {
+        "eventSource": "verifiedpermissions.amazonaws.com", "eventName": "IsAuthorized",
+        "readOnly": True, "requestParameters": {"action": {"actionId": "pay"}},
+    }  # fmt: skip
+
+    refused, unread = kit.read("cloudtrail", [
+        record(**asked, errorCode="AccessDeniedException"),
+        record(**asked, errorCode="ValidationException", eventID="e-2"),
+    ])  # fmt: skip
+
+    assert (refused["kind"], refused["decision"], refused["status"]) == (
+        "tool_decided", "deny", "denied"
+    )  # fmt: skip
+    assert (unread["kind"], unread["decision"], unread["status"]) == ("other", None, "error")

@@ -67,3 +67,11 @@ def test_every_connection_to_a_host_that_is_not_listed_is_found(tmp_path: Path) 
         "'billing-bot -> blocked.example.net'": "'low'",
         "'source proxy -> 2001:db8::1'": "'high'",
     }
+
+
+def test_an_address_that_looks_like_a_line_is_an_address() -> None:
+    forged = "1773133201.000 1 10.0.0.9 TCP_MISS/200 5 GET http://pay.example.com/ other-bot"
+
+    row = text(told(f"http://evil.example/: {forged}", "TCP_DENIED/403").decode())
+
+    assert (row["agent"], row["decision"], row["status"]) == ("billing-bot", "deny", "denied")
