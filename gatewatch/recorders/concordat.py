@@ -11,6 +11,7 @@ Reads: nothing. Writes: what it is told to. Next: ingest/adapters/concordat.sql.
 import functools
 import json
 import logging
+import re
 import time
 import uuid
 from collections.abc import Callable, Mapping, Sequence
@@ -23,6 +24,9 @@ from concordat import BudgetExceeded, ProtocolViolation
 AnAgent = TypeVar("AnAgent")
 Emit = Callable[[str], object]  # is given one line of JSON, without its line end
 LONGEST = 4_096  # characters of a result that are kept as they are
+LONGEST_LINE = 256 * 1024  # characters; gatewatch takes no endless line
+DEEPEST = 32  # levels of brackets; gatewatch takes 64 in a line
+_BRACKET = re.compile(r"[{}\[\]]")
 logger = logging.getLogger(__name__)
 
 
@@ -172,20 +176,35 @@ def _call(agent: Any, name: str, args: Sequence[Any], kwargs: Mapping[str, Any])
 
 
 def _json(value: Any) -> str:
-    """JSON of anything; what is none is there as its repr."""
+    """JSON of anything, as gatewatch reads it; what is none is there as its repr."""
     try:
-        return json.dumps(value, default=_text)
-    except (TypeError, ValueError, RecursionError):  # keys that are no text, a circle
-        return json.dumps({key: _kept(each) for key, each in value.items()})
+        line = json.dumps(value, default=_text, allow_nan=False)
+    except (TypeError, ValueError, RecursionError):  # NaN, keys that are no text, a circle
+        line = ""
+    if line and len(line) <= LONGEST_LINE and not _deep(line):
+        return line
+    return json.dumps({key: _kept(each) for key, each in value.items()})
 
 
 def _kept(value: Any) -> Any:
     """A value as JSON where it is, else its repr; cut when it is long."""
     try:
-        text = json.dumps(value)
+        text = json.dumps(value, allow_nan=False)
     except (TypeError, ValueError, RecursionError):
         return _text(value)
-    return value if len(text) <= LONGEST else text[:LONGEST]
+    return value if len(text) <= LONGEST and not _deep(text) else text[:LONGEST]
+
+
+def _deep(text: str) -> bool:
+    """Nested deeper than a line may be. Brackets within strings count too: that does no harm."""
+    if text.count("{") + text.count("[") <= DEEPEST:
+        return False
+    level = 0
+    for found in _BRACKET.finditer(text):
+        level += 1 if found[0] in "{[" else -1
+        if level > DEEPEST:
+            return True
+    return False
 
 
 def _text(value: Any) -> str:

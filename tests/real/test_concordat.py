@@ -12,6 +12,7 @@ import pytest
 from concordat import Agent, Budget, BudgetExceeded, ProtocolViolation, human, tool
 
 from gatewatch.recorders.concordat import Recorder, protocol_as_json, record
+from ingest.parse import parse
 from tests.kit_command import ROOT, alert, gatewatch, landed
 
 
@@ -198,3 +199,35 @@ def test_the_recorder_needs_nothing_else_of_gatewatch() -> None:
     assert ours == {"gatewatch", "gatewatch.recorders", "gatewatch.recorders.concordat"}
     assert not {"duckdb", "pyarrow", "msgspec", "httpx"} & set(found)
     assert Recorder.__module__ in ours
+
+
+class Notes(Agent):
+    final = ("closed",)
+
+    @tool(when="start", then="start")
+    def note(self, what: Any) -> Any:
+        return what
+
+    @tool(when="start", then="closed")
+    def close(self) -> None:
+        """No more notes."""
+
+
+def nested(levels: int) -> Any:
+    value: Any = 1
+    for _ in range(levels):
+        value = [value]
+    return value
+
+
+def test_no_argument_makes_a_line_that_gatewatch_does_not_read() -> None:
+    lines: list[str] = []
+    agent = record(Notes(), lines.append)
+
+    for what in (float("nan"), {"a": float("inf")}, nested(70), nested(500), "\ud800", "x" * 2**21):
+        agent.note(what)
+
+    read = [parse(line.encode()) for line in lines]
+    assert len(read) == 12
+    assert {each.reason for each in read} == {None}
+    assert max(map(len, lines)) < 300_000
