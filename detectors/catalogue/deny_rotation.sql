@@ -15,7 +15,7 @@
 
 WITH RECURSIVE denials AS (
     SELECT coalesce(tenant, '') AS tenant, call_key, ts, trace_id, parent_trace_id, agent, tool,
-           coalesce('session ' || session, 'agent ' || agent, 'source ' || source) AS otherwise,
+           coalesce('session ' || session, 'agent ' || agent, 'principal ' || principal, 'source ' || source) AS otherwise,
            coalesce(decided_by, event_ids[1]) AS event_id
     FROM calls
     WHERE ts >= $since - $within AND ts < $until

@@ -10,12 +10,12 @@
 -- needs     = ["host"]
 
 WITH attempts AS (
-    SELECT tenant, agent, session, trace_id, source, ts, host, tool, event_id,
+    SELECT tenant, agent, principal, session, trace_id, source, ts, host, tool, event_id,
            decision = 'deny' OR status IN ('denied', 'cancelled') AS refused, false AS ran
     FROM events
     WHERE ts >= $since AND ts < $until AND kind = 'egress' AND egress_listed()
     UNION ALL
-    SELECT tenant, agent, session, trace_id, source, ts, host, tool, coalesce(executed_by, decided_by, event_ids[1]),
+    SELECT tenant, agent, principal, session, trace_id, source, ts, host, tool, coalesce(executed_by, decided_by, event_ids[1]),
            executed_at IS NULL AND decision = 'deny', executed_at IS NOT NULL
     FROM calls
     WHERE ts >= $since AND ts < $until AND host IS NOT NULL AND egress_listed()
@@ -24,7 +24,8 @@ WITH attempts AS (
 unlisted AS (  -- an address that no reader can make out is on no list
     SELECT host FROM (SELECT DISTINCT host FROM attempts) WHERE NOT host_listed(host)
 )
-SELECT coalesce(a.agent, 'session ' || a.session, 'trace ' || a.trace_id, 'source ' || a.source)
+SELECT coalesce(a.agent, 'principal ' || a.principal, 'session ' || a.session, 'trace ' || a.trace_id,
+                'source ' || a.source)
            || ' -> ' || coalesce(a.host, '(unreadable host)') AS subject,
        coalesce(a.tenant, '') AS tenant, a.ts AS started_at, a.ts AS ended_at, [a.event_id] AS event_ids,
        CASE WHEN a.refused THEN 'low' ELSE 'high' END AS severity,
