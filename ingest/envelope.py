@@ -13,6 +13,7 @@ WITHIN = 1024  # bytes: the array begins within the first of these
 MOST = 64 << 20  # bytes of one envelope on one line: it must fit into memory
 SLACK = 64 << 10  # bytes that may be repeated whatever the elements weigh
 _TOKEN = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"|[{}\[\],"]', re.DOTALL)
+_BRACKET = re.compile(rb"[{}\[\],]")
 _OPENS = re.compile(rb"\s*:\s*\[")
 
 
@@ -21,6 +22,9 @@ def tokens(body: bytes, start: int = 0) -> Iterator[tuple[bytes, int]]:
     for found in _TOKEN.finditer(body, start):
         if len(found[0]) == 1:
             yield found[0], found.start()
+        if found[0] == b'"':  # nor does anything close a later one: each would be sought in vain
+            yield from ((each[0], each.start()) for each in _BRACKET.finditer(body, found.end()))
+            return
 
 
 def begins(line: bytes, name: str) -> bool:

@@ -23,7 +23,8 @@ MARK_NUL, MARK_NUMBER = "nul", "number_as_text"
 
 _decode = msgspec.json.Decoder().decode
 _encode = msgspec.json.Encoder().encode
-_STRING = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"', re.DOTALL)
+# One that nothing closes goes to the end: it is sought once, not once a quote.
+_STRING = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\\?\Z)', re.DOTALL)
 _SURROGATE = re.compile("[\ud800-\udfff]")
 # What Python and msgspec refuse to turn into an int (sys.set_int_max_str_digits) is kept as digits.
 _LONGEST_INT = 19

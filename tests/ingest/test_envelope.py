@@ -14,6 +14,7 @@ from ingest.batch import Line, Oversized
 from ingest.cut import How
 from ingest.envelope import opened
 from ingest.files import read_file
+from ingest.parse import parse
 from ingest.split import Splitter, elements
 
 
@@ -167,3 +168,13 @@ def test_every_character_of_an_element_is_kept(parts: list[bytes]) -> None:
 
     for piece in (b"1", b"x", b"a"):
         assert found.count(piece) == data.count(piece)
+
+
+@pytest.mark.parametrize("start", [b'{"a":', b'[{"a":', b'{"Records":[{"a":', b'{"a":' + b"[" * 70])
+def test_a_text_that_is_never_closed_is_sought_once_and_not_once_a_quote(start: bytes) -> None:
+    body = start + b'"\\' * 400_000  # a quadratic search would take an hour
+
+    found = elements(body, len(body), "Records")
+
+    assert b"".join(line for line in found if isinstance(line, bytes)) == body
+    assert parse(body).reason == "parse"
