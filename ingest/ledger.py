@@ -80,7 +80,8 @@ class Ledger:
             coded.append((entries, marker, encode(entries, marker, at)))
         for attempt in (1, 2):
             try:
-                self._write(b"".join(data for _, _, data in coded), at)
+                whole = coded[0][2] if len(coded) == 1 else b"".join(data for _, _, data in coded)
+                self._write(whole, at)
                 break
             except OSError as error:
                 self._close()

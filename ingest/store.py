@@ -127,6 +127,18 @@ class Store:
         with self.reading() as db:
             return fetch(db, sql, **params)
 
+    @contextmanager
+    def within(self, memory: str) -> Iterator[None]:
+        """While it is open DuckDB holds no more than `memory`, and spills what is more."""
+        with self._turn:
+            was = one(self._writer, "SELECT current_setting('memory_limit')")
+            self._writer.execute("SET memory_limit = ?", [memory])
+        try:
+            yield
+        finally:
+            with self._turn:
+                self._writer.execute("SET memory_limit = ?", [was])
+
     def copy_to(self, target: Path) -> None:
         """Write everything into a new database file in the same folder, without free space.
 

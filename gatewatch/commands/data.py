@@ -41,7 +41,8 @@ from ingest.files import ReadError, read_file
 from ingest.land import Lander, Ready
 from ingest.store import memory_store
 
-BULK_BYTES = 24 * 2**20  # a batch of a file that is landed once: fewer, larger transactions
+# Of a file that is landed once. What is read ahead, and what DuckDB holds, is bounded by these.
+BULK_BYTES, BULK_MEMORY = 12 * 2**20, "180MB"
 
 
 def ingest(
@@ -65,7 +66,7 @@ def ingest(
         task = bar.add_task("", total=_size(paths) or None)
         every = (batch for path in paths for batch in _batches(path, name, adapter, chosen, there))
         whole = all(Path(path).is_file() for path in paths)  # no pipe, where lines are awaited
-        for size, landed in _landings(there, every, whole):
+        for size, landed in landings(there, every, whole):
             total += landed
             bar.update(task, advance=size)
     seconds = time.monotonic() - began
@@ -108,7 +109,7 @@ def _existing(path: Path) -> None:
         raise ConfigError(f"{path}: there is no database. `gatewatch ingest` makes one.")
 
 
-def _landings(
+def landings(
     there: Parts | Remote, batches: Iterator[Batch], whole: bool
 ) -> Iterator[tuple[int, Landed]]:
     """The size of each batch in bytes, and what became of it. `whole`: none is to be waited for."""
@@ -131,8 +132,9 @@ def _landings(
             yield each, utc_now()
 
     if whole:
-        for landed in there.lander.land_all(ready()):
-            yield sizes.popleft(), landed
+        with there.store.within(BULK_MEMORY):
+            for landed in there.lander.land_all(ready()):
+                yield sizes.popleft(), landed
     else:
         for each, now in ready():
             yield sizes.popleft(), there.lander.land(each, now)

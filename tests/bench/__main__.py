@@ -12,10 +12,10 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from tests.bench import intake, landing, latency, tick
+from tests.bench import adapters, intake, landing, latency, memory, tick
 from tests.bench.measure import Figure
 
-ALL = ("landing", "intake", "latency", "tick")
+ALL = ("landing", "adapters", "memory", "intake", "latency", "tick")
 
 
 def main() -> None:
@@ -31,6 +31,10 @@ def main() -> None:
             match name:
                 case "landing":
                     figures += landing.measure(Path(folder), chosen.lines)
+                case "adapters":
+                    figures += adapters.measure(chosen.each)
+                case "memory":
+                    figures += memory.measure(Path(folder), chosen.gigabytes)
                 case "intake":
                     figures += intake.measure(Path(folder), chosen.pushed, chosen.minute)
                 case "latency":
@@ -55,6 +59,10 @@ def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tests.bench", description=__doc__)
     parser.add_argument("--only", default=",".join(ALL), help="some of: " + ",".join(ALL))
     parser.add_argument("--lines", type=int, default=200_000, help="lines to land")
+    parser.add_argument("--each", type=int, default=20_000, help="lines of each adapter")
+    parser.add_argument(
+        "--gigabytes", type=float, default=2, help="of a file whose landing is watched"
+    )
     parser.add_argument("--pushed", type=int, default=10_000, help="lines a second over HTTP")
     parser.add_argument("--minute", type=float, default=60, help="how long those are sent, seconds")
     parser.add_argument("--rates", default="1000,5000", help="lines a second beside the probes")
