@@ -74,8 +74,8 @@ class World:
         self.folder, self.routes = folder, routes
         self.store = open_store(folder / "gatewatch.duckdb")
         self.ledger = Ledger(folder / "gatewatch.ledger")
-        steps = [step] if step else []
-        self.lander = Lander(self.store, self.ledger, Redactor(KEY), *steps)
+        steps: dict[str, Any] = {"step": step} if step else {}
+        self.lander = Lander(self.store, self.ledger, Redactor(KEY), **steps)
         if policy is not None:
             path = folder / "policy.json"
             path.write_text(json.dumps(policy))
