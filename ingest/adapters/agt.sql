@@ -8,6 +8,7 @@
 -- No call id anywhere: a decision, an approval and an execution are calls of their own.
 -- An approval is written twice, as approval_decision and as the policy_evaluation that follows it: where
 -- it was refused, the second is `other`, or each refusal would count as two denials.
+-- An approver system:timeout is nobody: the approval expired. Other names with system: are no person either.
 -- A tool's name is in `tool`, `tool_name`, data.tool or, failing that, in `action`; but `action` also holds
 -- words of the middleware (allow, deny, start, complete). Its `start` says that the tool may run, not that it did.
 
@@ -74,7 +75,7 @@ kinded AS (
             WHEN event = 'approval_decision' OR lower(d.approval_status) IN ('approved', 'denied')
                 THEN 'approval_decided'
             WHEN lower(d.approval_status) = 'pending' OR judged = 'pending_approval' THEN 'approval_requested'
-            WHEN starts_with(why, 'Approval rejected by ') THEN 'other'
+            WHEN regexp_matches(why, '^Approval (rejected by |denied \()') THEN 'other'
             WHEN event IN ('tool_invocation', 'tool_invoked')
                 THEN CASE WHEN verb = 'start' THEN 'tool_decided' ELSE 'tool_executed' END
             WHEN event IN ('policy_changed', 'agent_registered', 'trust_change', 'trust_score_updated',
@@ -115,6 +116,8 @@ decided AS (
                     THEN coalesce(nz(d.action), nz(i.action)) END,
                 CASE WHEN event = 'rogue_detection' THEN nz(d.resource) END)
         END AS tool_name,
+        coalesce(nz(d.approver_did), nz(i.approver_did), nz(i.approver)) AS asked,
+        coalesce(asked = 'system:timeout' OR regexp_matches(lower(i.reason_code), 'expired|timed?_?out'), false) AS unanswered,
         hexid(coalesce(nz(d.trace_id), nz(d.traceid))) AS trace
     FROM kinded
 )
@@ -129,7 +132,7 @@ SELECT
     CASE WHEN coalesce(nz(d.agent_did), nz(d.agent_id), nz(d.source)) NOT IN ('*', 'capability-guard')
         THEN coalesce(nz(d.agent_did), nz(d.agent_id), nz(d.source)) END AS agent,
     nz(i.tenant) AS tenant,
-    coalesce(nz(d.approver_did), nz(i.approver_did), nz(i.approver)) AS approver,
+    CASE WHEN NOT starts_with(asked, 'system:') THEN asked END AS approver,
     bare_tool(tool_name) AS tool,
     CASE WHEN direction IS NULL THEN coalesce(jval(d.parameters), jval(i.arguments)) END AS params,
     coalesce(nz(d.arguments_hash), nz(i.arguments_hash)) AS params_digest,
@@ -153,7 +156,7 @@ SELECT
     coalesce(nz(d.policy_version), nz(i.policy_version)) AS policy_version,
     why AS reason,
     CASE
-        WHEN kind = 'approval_decided' THEN CASE WHEN verdict = 'allow' THEN 'approved' ELSE 'rejected' END
+        WHEN kind = 'approval_decided' THEN CASE WHEN verdict = 'allow' THEN 'approved' WHEN unanswered THEN 'expired' ELSE 'rejected' END
         ELSE nz(i.reason_code)
     END AS reason_code,
     CASE WHEN isfinite(try_cast(coalesce(i.evaluation_ms, d.latency_ms) AS DOUBLE))
