@@ -8,6 +8,7 @@ import gzip
 import io
 import threading
 import zlib
+from collections.abc import Iterator
 from typing import Any
 
 import msgspec
@@ -69,7 +70,7 @@ async def read_body(request: Request, limit: int, share: Share | None = None) ->
     """
     share = share or Share(None)
     coding = request.headers.get("content-encoding", "identity").strip().lower()
-    if coding not in ("identity", "", "gzip", "zstd"):
+    if coding not in ("identity", "", *PACKED):
         raise HTTPException(415, f"content-encoding {coding!r}: send gzip, zstd or none.")
     length = request.headers.get("content-length", "")
     if length.isdecimal() and int(length[:20]) > limit:
@@ -84,19 +85,15 @@ async def read_body(request: Request, limit: int, share: Share | None = None) ->
                 body += chunk
     except TimeoutError:
         raise HTTPException(408, f"no whole body within {BODY_SECONDS:g} seconds.") from None
-    if coding in ("gzip", "zstd"):
+    if coding in PACKED:
         return await run_in_threadpool(_unpacked, bytes(body), coding, limit, share)
     return bytes(body)
 
 
 def _unpacked(packed: bytes, coding: str, limit: int, share: Share) -> bytes:
-    source = io.BytesIO(packed)
-    stream: Any = gzip.GzipFile(fileobj=source)
-    if coding == "zstd":
-        stream = zstandard.ZstdDecompressor().stream_reader(source, read_across_frames=True)
     body = bytearray()
     try:
-        while chunk := stream.read(PIECE):
+        for chunk in PACKED[coding](packed):
             if len(body) + len(chunk) > limit:
                 raise HTTPException(413, f"unpacks to more than {limit} bytes.")
             share.take(len(chunk))
@@ -104,6 +101,31 @@ def _unpacked(packed: bytes, coding: str, limit: int, share: Share) -> bytes:
     except (OSError, EOFError, zlib.error, zstandard.ZstdError) as error:
         raise HTTPException(400, f"the body is not {coding}: {error}") from None
     return bytes(body)
+
+
+def _gzip(packed: bytes) -> Iterator[bytes]:
+    with gzip.GzipFile(fileobj=io.BytesIO(packed)) as stream:
+        yield from iter(lambda: stream.read(PIECE), b"")
+
+
+def _zstd(packed: bytes) -> Iterator[bytes]:
+    source = io.BytesIO(packed)
+    with zstandard.ZstdDecompressor().stream_reader(source, read_across_frames=True) as stream:
+        yield from iter(lambda: stream.read(PIECE), b"")
+
+
+def _deflate(packed: bytes) -> Iterator[bytes]:
+    """What HTTP calls deflate is the format of zlib, RFC 9110 section 8.4.1.2."""
+    unpacker = zlib.decompressobj()
+    while not unpacker.eof:
+        chunk = unpacker.decompress(packed, PIECE)
+        packed = unpacker.unconsumed_tail
+        if not chunk and not packed and not unpacker.eof:
+            raise EOFError("it was cut off")
+        yield chunk
+
+
+PACKED = {"gzip": _gzip, "zstd": _zstd, "deflate": _deflate}
 
 
 async def read_object(request: Request) -> dict[str, Any]:
