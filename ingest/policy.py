@@ -1,7 +1,7 @@
 """The user's policy file: what agents may do, when nobody watches, where they may connect to.
 
 Reads: policy.json. Writes: nothing; the loader stores `doc` in the table policies, where the
-macros at the end of ingest/schema.sql read it. Next: ingest/land.py.
+macros at the end of ingest/macros.sql read it. Next: ingest/land.py.
 """
 
 import hashlib

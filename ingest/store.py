@@ -4,7 +4,7 @@ DuckDB lets one process hold a file. Within it, one writer at a time works under
 take a cursor of their own inside a read-only transaction and see a consistent snapshot.
 A database that DuckDB gave up (a write failed half way, as on a full disk) is opened again by
 itself, at the next use for which there is room.
-Reads: ingest/schema.sql. Writes: the database file. Next: ingest/ledger.py.
+Reads: ingest/schema.sql, ingest/macros.sql. Writes: the database file. Next: ingest/ledger.py.
 """
 
 import re
@@ -24,7 +24,7 @@ CHECKPOINT_AT = (
 FULL = "No space left on device"
 GIVEN_UP = (duckdb.FatalException, duckdb.InternalException)
 READERS_END = 5.0  # seconds that readers of a database that was given up may take to notice it
-SCHEMA = Path(__file__).with_name("schema.sql")
+SCHEMA = [Path(__file__).with_name(name) for name in ("schema.sql", "macros.sql")]
 
 
 class StoreBusyError(RuntimeError):
@@ -237,5 +237,6 @@ def memory_store() -> Store:
 def _prepared(db: Db) -> Db:
     db.execute("SET GLOBAL TimeZone = 'UTC'")  # naive casts and dates follow the session's zone
     db.execute("SET python_enable_replacements = false")  # a query names tables, not our variables
-    db.execute(SCHEMA.read_text(encoding="utf-8"))
+    for part in SCHEMA:
+        db.execute(part.read_text(encoding="utf-8"))
     return db

@@ -10,6 +10,7 @@ import pytest
 
 from ingest.config import ConfigError
 from ingest.policy import load
+from ingest.store import SCHEMA
 
 ROOT = Path(__file__).parents[2]
 SHARED = ROOT.parent / "shared"
@@ -20,7 +21,8 @@ def store(tmp_path: Path, **doc: Any) -> duckdb.DuckDBPyConnection:
     """A store in which this policy is in force; none, without any key."""
     db = duckdb.connect()
     db.execute("SET TimeZone = 'UTC'")
-    db.execute((ROOT / "ingest/schema.sql").read_text(encoding="utf-8"))
+    for part in SCHEMA:
+        db.execute(part.read_text(encoding="utf-8"))
     if doc:
         path = tmp_path / "policy.json"
         path.write_text(json.dumps(doc), encoding="utf-8")
