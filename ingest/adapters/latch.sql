@@ -54,6 +54,7 @@ SELECT
     nz(d.reason) AS reason,
     CASE WHEN asked THEN CASE WHEN d.decision = 'allow' THEN 'approved' ELSE 'rejected' END END AS reason_code,
     CASE WHEN failed_open THEN ['fail_open'] END AS signals,
+    CASE WHEN asked THEN nz(d.id) END AS approval_id,
     compact(json_object(
         'method', nz(d.method), 'mode', nz(d.mode),
         'tool_server', CASE WHEN d.mode = 'mcp' THEN nz(regexp_extract(d.toolName, '^(.+?)__', 1))
