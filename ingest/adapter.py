@@ -102,14 +102,18 @@ def load(name: str, db: Db, where: str, folder: Path | None = None) -> Adapter:
 
 @contextmanager
 def lines(
-    db: Db, source: str, at: datetime, docs: Sequence[tuple[int, str | None]]
+    db: Db, source: str, at: datetime, docs: Sequence[tuple[int, str | None]], pos: str = ""
 ) -> Iterator[None]:
-    """While it is open, the relation `lines` that adapters read holds these: position and JSON."""
+    """While it is open, the relation `lines` that adapters read holds these: position and JSON.
+
+    `pos`: where they come from, for people.
+    """
     table = pa.table(
         {
             "ledger_seq": pa.array([each[0] for each in docs], pa.uint64()),
             "source": pa.repeat(pa.scalar(source), len(docs)),
             "received_at": pa.repeat(pa.scalar(at, pa.timestamp("us", "UTC")), len(docs)),
+            "pos": pa.repeat(pa.scalar(pos), len(docs)),
             "doc": pa.array([each[1] for each in docs], pa.string()),
         }
     )

@@ -165,21 +165,27 @@ def table_of(group: Sequence[Written], poison: Mapping[int, str]) -> pa.Table:
     docs = chain.from_iterable(
         [each.lines.docs[n] for n in ns] for each, ns in zip(group, kept, strict=True)
     )
-    sources = [
-        pa.repeat(pa.scalar(each.batch.marker.source), len(ns))
-        for each, ns in zip(group, kept, strict=True)
-    ]
-    count = sum(map(len, kept))
+    counts = [len(ns) for ns in kept]
+    markers = [each.batch.marker for each in group]
+    count = sum(counts)
     at = pa.scalar(group[0].batch.at, pa.timestamp("us", "UTC"))
     table = pa.table(
         {
             "ledger_seq": pa.array(list(seqs), pa.uint64()),
-            "source": pa.chunked_array(sources, pa.string()).combine_chunks(),
+            "source": _repeated([marker.source for marker in markers], counts),
             "received_at": pa.repeat(at, count),
+            "pos": _repeated([marker.pos for marker in markers], counts),
             "doc": _texts(docs),
         }
     )
     return pa.Table.from_batches(table.to_batches(max_chunksize=PIECE), table.schema)
+
+
+def _repeated(texts: Sequence[str], counts: Sequence[int]) -> pa.Array:
+    """Each text as often as its count says, one after the other; kept once."""
+    numbers = [pa.repeat(pa.scalar(n, pa.int32()), count) for n, count in enumerate(counts)]
+    indices = pa.chunked_array(numbers, pa.int32()).combine_chunks()
+    return pa.DictionaryArray.from_arrays(indices, pa.array(texts, pa.string()))
 
 
 def _texts(docs: Iterable[str | bytes | None]) -> pa.Array:

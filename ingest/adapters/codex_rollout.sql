@@ -3,8 +3,8 @@
 -- time   = "timestamp"
 
 -- A line is {timestamp, type, payload}. Only the first one names the session, and so does the name of the file: it is taken
--- from `pos`, where a line comes from, once landing says that. It is never carried over from other lines: what a line gives
--- must not depend on what lands together with it.
+-- from `pos`, where a line comes from. It is never carried over from other lines: what a line gives must not depend on what
+-- lands together with it.
 -- A forked session copies its past with new times: those are events of their own, of the same calls.
 
 WITH lines_read AS (
@@ -26,7 +26,7 @@ WITH lines_read AS (
                 }
             }
         }') AS d
-    FROM (SELECT * FROM lines UNION ALL BY NAME SELECT NULL::VARCHAR AS pos WHERE false)
+    FROM lines
 ),
 placed AS (
     SELECT

@@ -11,26 +11,19 @@ from ingest.parse import parse
 from ingest.store import fetch, memory_store
 
 NOW = datetime(2026, 3, 11, tzinfo=UTC)  # when every line arrives
-PLACED = """
-    CREATE OR REPLACE TEMP VIEW lines AS
-    SELECT * REPLACE (doc::JSON AS doc), getvariable('pos') AS pos FROM incoming
-"""
 Row = dict[str, Any]
 
 
-def read(name: str, docs: Sequence[Row], pos: str | None = None) -> list[Row]:
+def read(name: str, docs: Sequence[Row], pos: str = "") -> list[Row]:
     """The events that an adapter makes of documents, in the order of the ledger and of their ids.
 
-    `pos`: where they come from, where that is told.
+    `pos`: where they come from.
     """
     parsed = [parse(encoded(doc)).doc for doc in docs]
     numbered = [(at, doc) for at, doc in enumerate(parsed, start=1) if doc is not None]
     with memory_store().writing() as db:
         sql = adapter.load(name, db, "tests").events
-        with adapter.lines(db, "gate", NOW, numbered):
-            if pos is not None:
-                db.execute("SET VARIABLE pos = $pos", {"pos": pos})
-                db.execute(PLACED)
+        with adapter.lines(db, "gate", NOW, numbered, pos):
             found = fetch(db, sql, at=NOW)
     return sorted(found, key=lambda row: (row["ledger_seq"], row["event_id"]))
 

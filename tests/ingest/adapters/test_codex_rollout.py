@@ -20,7 +20,7 @@ def output(text: object) -> Row:
     return line(3, "response_item", type="function_call_output", call_id="call_1", output=text)
 
 
-def read(*docs: Row, pos: str | None = None) -> list[Row]:
+def read(*docs: Row, pos: str = "") -> list[Row]:
     return kit.read("codex_rollout", docs, pos)
 
 
