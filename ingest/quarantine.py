@@ -3,7 +3,7 @@
 Reads: a batch. Writes: quarantine. Next: detectors/metrics.py.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -18,6 +18,10 @@ from ingest.store import Db
 KINDS = (
     pa.uint64(), pa.string(), pa.timestamp("us", "UTC"), *[pa.string()] * 4,
 )  # fmt: skip
+TIMELESS = """
+    SELECT text FROM (SELECT unnest($texts) AS text)
+    WHERE coalesce(when_ts(text) NOT BETWEEN '2000-01-01' AND '2100-01-01', true)
+"""
 SHOWN = 1024  # characters of a line in the table; the ledger has the whole
 
 
@@ -36,12 +40,13 @@ def keep(
     rows: list[tuple[Any, ...]] = []
     mute = poison.keys() | silent
     numbers = range(len(lines.docs)) if mute else sorted(lines.odd)
+    timeless = _timeless(db, [lines.docs[n] for n in numbers if batch.place(n) in silent], adapter)
     for number in numbers:
         seq, doc = batch.place(number), lines.docs[number]
         if doc is None:
             reason, detail = lines.odd[number].reason, lines.odd[number].error
         elif seq in mute:
-            reason, detail = _why(doc, adapter, poison.get(seq))
+            reason, detail = _why(doc, adapter, poison.get(seq), timeless)
         else:
             continue
         kept = lines.entries.lines[number]
@@ -66,11 +71,26 @@ def _put(db: Db, rows: list[tuple[Any, ...]]) -> None:
     db.unregister("refused")
 
 
-def _why(doc: str | bytes, adapter: Adapter, raised: str | None) -> tuple[str, str]:
+def _timeless(db: Db, docs: Sequence[str | bytes | None], adapter: Adapter) -> set[str]:
+    """The texts under the adapter's key of the time that tell none between 2000 and 2100."""
+    if adapter.header.time is None or not docs:
+        return set()
+    texts = sorted({_time(doc, adapter.header.time) for doc in docs if doc is not None})
+    rows = db.execute(TIMELESS, {"texts": texts}).fetchall()
+    return {row[0] for row in rows}
+
+
+def _time(doc: str | bytes, key: str) -> str:
+    found = msgspec.json.decode(doc).get(key)
+    return found if isinstance(found, str) else msgspec.json.encode(found).decode()
+
+
+def _why(
+    doc: str | bytes, adapter: Adapter, raised: str | None, timeless: set[str]
+) -> tuple[str, str]:
     if raised:
         return "schema", f"the adapter {adapter.id!r} cannot read it: {raised}"
     key = adapter.header.time
-    found = msgspec.json.decode(doc) if key else {}
-    if key and isinstance(found, dict):
-        return "time", f"no usable time under {key!r}: {str(found.get(key))[:80]!r}"
+    if key and timeless and (text := _time(doc, key)) in timeless:
+        return "time", f"no usable time under {key!r}: {text[:80]!r}"
     return "schema", f"the adapter {adapter.id!r} finds no event in it"

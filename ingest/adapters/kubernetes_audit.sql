@@ -105,7 +105,11 @@ SELECT
     -- a name that the server makes up (generateName) is not in the request: then the object is nameless, not all of its kind
     CASE WHEN d.verb = 'create' AND object_name IS NULL THEN NULL
         ELSE nz(concat_ws('/', resource, nz(d.objectRef.namespace), object_name, nullif(sub, ''))) END AS config_object,
-    CASE WHEN kind = 'config_changed' THEN jn(d.requestObject) END AS config_after,
+    -- what the server counts and keeps is no change
+    CASE WHEN kind <> 'config_changed' THEN NULL
+        WHEN json_type(d.requestObject, '$.metadata') = 'OBJECT' THEN json_merge_patch(d.requestObject,
+            '{"metadata":{"managedFields":null,"resourceVersion":null,"generation":null,"uid":null}}')
+        ELSE jn(d.requestObject) END AS config_after,
     CASE WHEN notes."audit.k8s.io/truncated" = 'true' THEN true END AS truncated,
     compact(json_object(
         'request_id', nz(d.auditID), 'level', nz(d.level), 'stage', nz(d.stage), 'groups', jn(d.user.groups), 'client', nz(d.sourceIPs[1]),

@@ -52,3 +52,19 @@ def test_an_old_line_that_says_its_time_is_the_receivers_lands_once(world: World
     landed = [world.land([line], now=at(days * 24 * 60)) for days in (3, 4)]
 
     assert [(each.events, each.duplicates) for each in landed] == [(1, 0), (0, 1)]
+
+
+def test_a_line_in_quarantine_says_whether_its_time_or_the_rest_is_to_blame(world: World) -> None:
+    world.land(
+        [
+            b'{"ts":"2026-03-10T09:00:00Z","kind":"invented"}',
+            b'{"ts":1773133200,"kind":"invented"}',
+            b'{"ts":"soon","kind":"tool_call"}',
+            b'{"ts":{"at":1},"kind":"tool_call"}',
+            b'{"kind":"tool_call"}',
+        ]
+    )
+
+    rows = world.rows("SELECT reason, detail FROM quarantine ORDER BY ledger_seq")
+    assert [row["reason"] for row in rows] == ["schema", "schema", "time", "time", "time"]
+    assert rows[2]["detail"] == "no usable time under 'ts': 'soon'"

@@ -94,3 +94,19 @@ def test_only_the_parameter_itself_makes_a_dry_run() -> None:
     assert kinds(*(event("patch", "configmaps", requestURI=uri) for uri in dry + real)) == [
         "other"
     ] * len(dry) + ["config_changed"] * len(real)
+
+
+def test_what_the_server_counts_is_no_change_of_an_object() -> None:
+    written = [
+        event("update", "configmaps", requestObject={
+            "metadata": {"name": "x", "resourceVersion": str(n), "managedFields": [{"time": n}]},
+            "data": {"mode": "strict"},
+        })
+        for n in (1, 2)
+    ]  # fmt: skip
+
+    rows = kit.read("kubernetes_audit", written)
+
+    assert {row["config_after"] for row in rows} == {
+        '{"metadata":{"name":"x"},"data":{"mode":"strict"}}'
+    }
