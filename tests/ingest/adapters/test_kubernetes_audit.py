@@ -108,5 +108,5 @@ def test_what_the_server_counts_is_no_change_of_an_object() -> None:
     rows = kit.read("kubernetes_audit", written)
 
     assert {row["config_after"] for row in rows} == {
-        '{"metadata":{"name":"x"},"data":{"mode":"strict"}}'
+        '{"data":{"mode":"strict"},"metadata":{"name":"x"}}'
     }
