@@ -6,6 +6,7 @@ ingest/compact.py. Next: docs/ledger.md.
 
 import time
 from collections import defaultdict
+from collections.abc import Collection
 from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
@@ -13,6 +14,7 @@ from typing import Annotated, Any
 
 import msgspec
 import typer
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 from gatewatch import keeping
 from gatewatch.client import Remote
@@ -32,7 +34,7 @@ from gatewatch.commands.terminal import (
     table,
 )
 from gatewatch.parts import ledger_of, utc_now
-from ingest.chain import Verdict
+from ingest.chain import Heads, Verdict
 from ingest.chain import verify as check_chain
 from ingest.compact import compact as compact_file
 from ingest.config import ConfigError, Settings
@@ -81,6 +83,14 @@ def verify(
     if not folder.is_dir():
         raise ConfigError(f"{folder}: there is no ledger here.")
     keys = [read_key(each) for each in public_key or ()]
+    found = check_chain(folder, _heads(path, head, keys), keys)
+    if export_head is not None and not found.problems:
+        _write_head(export_head, found, chosen, path)
+    _say(found, bool(keys), as_json)
+
+
+def _heads(path: Path, head: str | None, keys: Collection[Ed25519PublicKey]) -> Heads:
+    """Where the chain was seen to stand: by the database, and by what was kept elsewhere."""
     heads: dict[int, set[str]] = defaultdict(set)
     for row in _landed(path):  # before the ledger is read: a service may be landing lines
         heads[row["seq"]].add(row["head"])
@@ -92,10 +102,7 @@ def verify(
         heads[known.seq].add(known.head)
         if len(heads[known.seq]) > 1:
             heads[known.seq] = {known.head}  # what was kept elsewhere is what is trusted
-    found = check_chain(folder, heads, keys)
-    if export_head is not None and not found.problems:
-        _write_head(export_head, found, chosen, path)
-    _say(found, bool(keys), as_json)
+    return heads
 
 
 def _say(found: Verdict, signatures: bool, as_json: bool) -> None:
