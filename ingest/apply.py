@@ -213,6 +213,8 @@ def _adapt(
             [facts] = fetch(db, FACTS)
             silent = db.execute(SILENT).fetchall() if facts["lines"] < table.num_rows else []
     except duckdb.Error as error:
+        if isinstance(error, duckdb.OutOfMemoryException):  # which is no word about the lines
+            raise
         raise AdapterError(str(error).splitlines()[0][:200]) from None
     finally:
         with suppress(duckdb.Error):  # in a transaction that failed: the next one has its own

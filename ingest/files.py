@@ -172,7 +172,7 @@ def read_file(
         error = found
     text_of = _then(start, pieces, error)
     for at, group in _grouped(text_of, how.cutter(start, max_line), batch_bytes):
-        for part in groups(group, batch_bytes):  # an opened envelope may be more than a batch
+        for part in groups(group, 2 * batch_bytes):  # an opened envelope may be far more
             yield Batch(source, adapter, part, pos=f"{path}:{at}", zone=how.zone)
 
 

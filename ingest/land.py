@@ -8,6 +8,7 @@ Next: ingest/commit.py, detectors/engine.py.
 
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from datetime import datetime
 from pathlib import Path
@@ -212,29 +213,34 @@ class Lander:
     def _land_some(
         self, first: tuple[Ready, datetime], rest: Iterator[tuple[Ready, datetime]]
     ) -> tuple[list[Landed], Exception | None]:
-        """As many batches as one transaction takes. Should it fail, the ledger has them."""
+        """As many batches as one transaction takes. Should it fail, the ledger has them.
+
+        While one is brought into the tables, the next is written to the ledger.
+        """
         done: list[tuple[int, Landed]] = []  # with the position of the last line
         error: Exception | None = None
-        following: tuple[Ready, datetime] | None = first
-        with self._turn:
+        with self._turn, ThreadPoolExecutor(1) as writer:
             self.recover()
             self.check(first[0].batch.adapter, first[0].batch.source)
+            coming: Future[Written] | None = writer.submit(self._append, *first)
             try:
                 with self._store.writing() as db:
-                    while following is not None:
-                        written = self._append(*following)
+                    while coming is not None:
+                        written, coming = coming.result(), None
                         marker = written.batch.marker
                         done.append((marker.last, Landed()))
+                        if marker.last - done[0][0] < MANY:
+                            try:
+                                if (following := next(rest, None)) is not None:
+                                    coming = writer.submit(self._append, *following)
+                            except Exception as found:  # noqa: BLE001 - raised when these are landed
+                                error = found
                         its = self._adapter(marker.adapter, marker.source)
                         done[-1] = (marker.last, self._commit.within(db, written, its, {}))
-                        if sum(each.lines for _, each in done) >= MANY:
-                            break
-                        try:
-                            following = next(rest, None)
-                        except Exception as found:  # noqa: BLE001 - raised when these are landed
-                            error, following = found, None
                 self._behind = False
             except (AdapterError, duckdb.Error):
+                if coming is not None:
+                    done.append((coming.result().batch.marker.last, Landed()))
                 replayed = self._replay()
                 done = [(last, replayed.get(last, landed)) for last, landed in done]
             self._seal(written.batch.at)

@@ -128,11 +128,11 @@ class Store:
             return fetch(db, sql, **params)
 
     @contextmanager
-    def within(self, memory: str) -> Iterator[None]:
-        """While it is open DuckDB holds no more than `memory`, and spills what is more."""
+    def within(self, memory: int) -> Iterator[None]:
+        """While it is open DuckDB holds no more than `memory` bytes, and spills what is more."""
         with self._turn:
             was = one(self._writer, "SELECT current_setting('memory_limit')")
-            self._writer.execute("SET memory_limit = ?", [memory])
+            self._writer.execute("SET memory_limit = ?", [f"{memory} bytes"])
         try:
             yield
         finally:

@@ -42,7 +42,8 @@ from ingest.land import Lander, Ready
 from ingest.store import memory_store
 
 # Of a file that is landed once. What is read ahead, and what DuckDB holds, is bounded by these.
-BULK_BYTES, BULK_MEMORY = 12 * 2**20, "180MB"
+BULK_BYTES, BULK_MEMORY = 8 * 2**20, 128 * 2**20
+LINES_HELD = 64  # the longest lines that DuckDB must be able to hold several times over
 
 
 def ingest(
@@ -132,9 +133,11 @@ def landings(
             yield each, utc_now()
 
     if whole:
-        with there.store.within(BULK_MEMORY):
+        longest = there.settings.limits.line_bytes
+        with there.store.within(max(BULK_MEMORY, LINES_HELD * longest)):
             for landed in there.lander.land_all(ready()):
                 yield sizes.popleft(), landed
+            there.store.checkpoint()  # closing would do it, and take what memory it likes
     else:
         for each, now in ready():
             yield sizes.popleft(), there.lander.land(each, now)
