@@ -159,12 +159,9 @@ def table_of(group: Sequence[Written], poison: Mapping[int, str]) -> pa.Table:
         if poison or each.lines.odd else range(len(each.lines.docs))
         for each in group
     ]  # fmt: skip
-    seqs = chain.from_iterable(
-        map(each.batch.place, ns) for each, ns in zip(group, kept, strict=True)
-    )
-    docs = chain.from_iterable(
-        [each.lines.docs[n] for n in ns] for each, ns in zip(group, kept, strict=True)
-    )
+    pairs = list(zip(group, kept, strict=True))
+    seqs = chain.from_iterable(map(each.batch.place, ns) for each, ns in pairs)
+    docs = chain.from_iterable([each.lines.docs[n] for n in ns] for each, ns in pairs)
     counts = [len(ns) for ns in kept]
     markers = [each.batch.marker for each in group]
     count = sum(counts)
