@@ -139,8 +139,9 @@ class Intake:
         format = self._headers[target.adapter]
         lines = answers.lines(sent.body, sent.headers, format, self._parts.settings.limits)
         key = sent.headers.get("idempotency-key") or answers.key
-        if key is not None:  # one that is used again for other lines must not lose them
-            key += ":" + hashlib.sha256(sent.body).hexdigest() + (target.agent or "")
+        if key is not None:  # one that is used again for other lines must not lose them, nor must
+            # the lines that another adapter could not read
+            key += f":{target.adapter}:{hashlib.sha256(sent.body).hexdigest()}{target.agent or ''}"
         batch = Batch(
             target.source, target.adapter, lines, key, sent.pos, zone=target.zone,
             agent=target.agent,

@@ -233,6 +233,21 @@ def test_a_key_that_is_used_again_for_other_lines_loses_none(asked: Asked) -> No
         assert answer.json()["events"] == 1
 
 
+@pytest.mark.parametrize("key", [{}, {"Idempotency-Key": "batch-1"}])
+def test_lines_that_were_sent_as_another_format_are_taken_when_they_come_as_their_own(
+    tmp_path: Path, key: dict[str, str]
+) -> None:
+    asked = Asked(tmp_path, TOKENS)
+    headers = {"Authorization": "Bearer w-token"} | key
+
+    first = asked.http.post("/v1/ingest/kong_ai", content=lines(3), headers=headers)
+    second = asked.http.post("/v1/events", content=lines(3), headers=headers)
+
+    assert first.json()["quarantined"] == 1
+    assert second.json()["events"] == 1
+    asked.parts.close()
+
+
 def test_a_slow_sender_is_let_go(asked: Asked, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(intake, "BODY_SECONDS", 0.05)
 
