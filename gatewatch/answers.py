@@ -83,7 +83,7 @@ class Otlp(Answers):
         if kind != PROTOBUF and kind not in JSON:
             raise HTTPException(415, f"content-type {kind!r}: send {PROTOBUF} or {JSON[1]}.")
         if kind == PROTOBUF:
-            _bounded(crowded_protobuf(body, limits.body_lines), limits)
+            _bounded(crowded_protobuf(body, limits.body_lines, self._signal), limits)
         else:
             _bounded(crowded(body, limits.body_lines, RECORDS), limits)
         try:

@@ -5,14 +5,22 @@ alone and stop at the line that is one too many.
 Reads: bodies. Writes: nothing. Next: gatewatch/answers.py.
 """
 
+from functools import lru_cache
+from typing import Any, Literal
+
 import msgspec
+from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 from ingest.envelope import tokens
 
 RECORDS = 6  # brackets around a record of OTLP: resourceLogs [ scopeLogs [ logRecords [
 ENVELOPE = 2  # around an element of {"Records": [...]}
 PLAIN = 1  # around an element of an array
-INSIDE = 16  # fields that a record of OTLP may have on average
+# A value inside takes some 50 bytes when it is decoded, and two in the body. Of real ones, with
+# their names, no body that is let in has so many.
+MESSAGES, FIELDS = 2_000_000, 4_000_000
+DEPTH = 100  # messages in messages that protobuf's decoder takes
 
 
 def crowded(body: bytes, most: int, levels: int = PLAIN) -> bool:
@@ -46,25 +54,31 @@ def _whole(line: bytes) -> bool:
     return line[:1] == b"{"
 
 
-def crowded_protobuf(body: bytes, most: int) -> bool:
-    """Whether an OTLP body has more than `most` resources, scopes and records together.
+def crowded_protobuf(body: bytes, most: int, signal: Literal["logs", "traces"] = "logs") -> bool:
+    """Whether an OTLP body has more than `most` resources, scopes and records together, or so many
+    values in values that reading it would take all memory.
 
-    The lists are field 1 of the request, 2 of a resource, 2 of a scope, for logs and spans alike;
-    see opentelemetry/proto/collector. What does not parse is for its decoder to refuse.
+    What does not parse is for its decoder to refuse: neither reads beyond the first fault.
     """
-    if len(body) <= 2 * most:  # each takes two bytes at least
+    if len(body) <= 2 * min(most, MESSAGES):  # each takes two bytes at least
         return False
-    left = [most, most * INSIDE]
-    return _spent(body, 0, len(body), 0, left)
+    root, tags = _tree(signal)
+    deep = len(body) > 2 * MESSAGES and len(body) - len(body.translate(None, tags)) > MESSAGES
+    return _spent(body, root, deep, most)
 
 
-_LISTS = (1, 2, 2)  # the field that leads further in, level by level
-
-
-def _spent(body: bytes, at: int, end: int, level: int, left: list[int]) -> bool:
-    """Count fields from `at` to `end`; True when there are more than `left`."""
-    while at < end:
-        tag, at = _varint(body, at, end)
+def _spent(body: bytes, root: "_Kind", deep: bool, most: int) -> bool:
+    """Count lists, and when `deep` every message in a message; True when there are too many."""
+    left, fields, at = [most, MESSAGES], FIELDS, 0
+    inside: list[tuple[int, _Kind]] = [(len(body), root)]
+    while inside:
+        end, kind = inside[-1]
+        if at >= end:
+            at = end
+            inside.pop()
+            continue
+        tag, at = (body[at], at + 1) if body[at] < 0x80 else _varint(body, at, end)
+        fields -= 1
         match tag & 7:
             case 0:
                 _, at = _varint(body, at, end)
@@ -73,18 +87,46 @@ def _spent(body: bytes, at: int, end: int, level: int, left: list[int]) -> bool:
             case 5:
                 at += 4
             case 2:
-                size, at = _varint(body, at, end)
-                if level < len(_LISTS) and tag >> 3 == _LISTS[level]:
-                    left[0] -= 1
-                    if left[0] < 0 or _spent(body, at, min(at + size, end), level + 1, left):
-                        return True
-                at += size
-            case _:
-                return False
-        left[1] -= 1
-        if left[1] < 0:
+                short = at < end and body[at] < 0x80
+                size, at = (body[at], at + 1) if short else _varint(body, at, end)
+                number, level = tag >> 3, len(inside) - 1
+                listed = level < len(_LISTS) and number == _LISTS[level]
+                if listed or (deep and number in kind):
+                    left[not listed] -= 1
+                inner = kind.get(number) if deep or (listed and level < len(_LISTS) - 1) else None
+                inside += [(min(at + size, end), inner)] if inner else []
+                at += 0 if inner else size
+            case 6 | 7:
+                return False  # 3 and 4 are a group's: unknown to the decoder, which goes on behind
+        if left[0] < 0 or left[1] < 0 or fields < 0:
             return True
+        if len(inside) > DEPTH:
+            return False
     return False
+
+
+_LISTS = (1, 2, 2)  # the field that leads to resources, to scopes, to records
+_Kind = dict[int, Any]  # of a message: by number, the fields that lead further in; of a text none
+
+
+@lru_cache
+def _tree(signal: Literal["logs", "traces"]) -> tuple[_Kind, bytes]:
+    """What a request is made of, and every byte that one of its messages can begin with."""
+    found: dict[str, _Kind] = {}
+    request = ExportLogsServiceRequest if signal == "logs" else ExportTraceServiceRequest
+    todo = [request.DESCRIPTOR]
+    while todo:
+        message = todo.pop()
+        kind = found.setdefault(message.full_name, {})
+        for field in message.fields:
+            if (inner := field.message_type) is not None:
+                todo += [inner] if inner.full_name not in found else []
+                kind[field.number] = found.setdefault(inner.full_name, {})
+            elif field.is_repeated:  # texts: each takes room as a message does
+                kind[field.number] = {}
+    numbers = {number for kind in found.values() for number in kind}
+    tags = {number << 3 | 2 for number in numbers}
+    return found[request.DESCRIPTOR.full_name], bytes(tags | {tag | 0x80 for tag in tags})
 
 
 def _varint(body: bytes, at: int, end: int) -> tuple[int, int]:

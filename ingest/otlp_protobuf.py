@@ -79,9 +79,13 @@ def _learn(field: Any) -> tuple[str, Callable[[Any], Any]]:
 
 
 def _many(values: Any, one: Callable[[Any], Any]) -> Any:
-    """A list; a long one piece by piece, because an object weighs many times what its text does."""
-    if len(values) <= PIECE:
-        return [one(each) for each in values]
+    """A list; a long one as text."""
+    return [one(each) for each in values] if len(values) <= PIECE else _texts(values, one)
+
+
+def _texts(values: Any, one: Callable[[Any], Any]) -> msgspec.Raw:
+    """A list as its text, made piece by piece, because an object weighs many times what its text
+    does; lists in lists may be short, and many."""
     pieces = (values[at : at + PIECE] for at in range(0, len(values), PIECE))
     texts = (_encode([one(each) for each in piece])[1:-1] for piece in pieces)
     return msgspec.Raw(b"[%s]" % b",".join(texts))
@@ -137,9 +141,9 @@ def _any(value: Any) -> Any:
         case "double_value":
             return {"doubleValue": _double(value.double_value)}
         case "array_value":
-            return {"arrayValue": {"values": [_any(each) for each in value.array_value.values]}}
+            return {"arrayValue": {"values": _texts(value.array_value.values, _any)}}
         case "kvlist_value":
-            return {"kvlistValue": {"values": [_pair(each) for each in value.kvlist_value.values]}}
+            return {"kvlistValue": {"values": _texts(value.kvlist_value.values, _pair)}}
         case "bytes_value":
             return {"bytesValue": _base64(value.bytes_value)}
     return _message(value)

@@ -1,6 +1,7 @@
 """An OTLP export becomes lines of one record, and nothing in it is lost on the way."""
 
 import json
+import tracemalloc
 from typing import Any
 
 import pytest
@@ -15,6 +16,8 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
     ExportTraceServiceRequest,
     ExportTraceServiceResponse,
 )
+from opentelemetry.proto.common.v1.common_pb2 import AnyValue, ArrayValue
+from opentelemetry.proto.logs.v1.logs_pb2 import LogRecord, ResourceLogs, ScopeLogs
 
 from ingest.batch import Oversized
 from ingest.otlp import OtlpError, answer, lines, status_body
@@ -318,6 +321,22 @@ def test_a_record_of_very_many_attributes_keeps_them_all() -> None:
     assert record["attributes"] == [
         {"key": f"a{n}", "value": {"intValue": f"{n}"}} for n in range(2_500)
     ]
+
+
+def test_values_in_values_take_little_more_memory_than_the_body() -> None:
+    short = AnyValue(array_value=ArrayValue(values=[AnyValue()] * 1_000))
+    body = ExportLogsServiceRequest(
+        resource_logs=[ResourceLogs(scope_logs=[ScopeLogs(log_records=[LogRecord(
+            body=AnyValue(array_value=ArrayValue(values=[short] * 500)))])])]
+    ).SerializeToString()  # fmt: skip
+
+    tracemalloc.start()
+    [line] = lines(body, True, "logs", 2**20)
+    _, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+
+    assert isinstance(line, Oversized)
+    assert most < 8 * len(body)
 
 
 def test_spans_in_protobuf_keep_their_parts() -> None:
