@@ -9,7 +9,6 @@ Next: ingest/account.py, detectors/engine.py.
 from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from itertools import accumulate, chain
 from types import MappingProxyType
 from typing import Any
@@ -17,28 +16,15 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 
-from ingest import account, calls, identity, quarantine, skew, tools
+from ingest import account, calls, identity, marking, quarantine, skew, tools
 from ingest.account import Landed
 from ingest.adapter import LINES, PIECE, Adapter
-from ingest.hosts import canonical_host
-from ingest.reading import Lines
+from ingest.marking import Written
 from ingest.segment import Batched
 from ingest.store import Db, Store, fetch
 
 __all__ = ["AdapterError", "Landed", "Written", "apply", "probe"]
 
-ODD = pa.schema(
-    {"seq": pa.uint64(), "marks": pa.list_(pa.string()), "paths": pa.list_(pa.string())}
-)
-MARKED = """
-    UPDATE fresh SET
-        signals = CASE WHEN len(odd.marks) > 0 THEN
-            list_sort(list_distinct(coalesce(signals, []) || odd.marks)) ELSE signals END,
-        decision = CASE WHEN list_contains(odd.marks, 'duplicate_key')
-            AND decision = 'allow' THEN NULL ELSE decision END,
-        redacted = CASE WHEN len(odd.paths) > 0 THEN odd.paths END
-    FROM odd WHERE ledger_seq = odd.seq
-"""
 SMALL = 8_000  # lines: below this, optimising the query of an adapter costs more than it saves
 FRESH = """
     CREATE OR REPLACE TEMP TABLE fresh AS
@@ -75,14 +61,6 @@ COUNTS = """
 """
 
 
-@dataclass(frozen=True)
-class Written:
-    """A batch that is in the ledger, and what its lines say."""
-
-    batch: Batched
-    lines: Lines
-
-
 class AdapterError(RuntimeError):
     """The adapter's query raised on these lines: at least one of them is poison."""
 
@@ -100,9 +78,7 @@ def apply(
     found, silent = _adapt(db, group, table_of(group, poison), adapter)
     if found["new_tools"]:
         tools.know(db)
-    _mark(db, group)
-    _bind(db, group[0].batch.marker.agent)
-    _canonical_hosts(db, found["hosts"] or ())
+    marking.mark(db, group, found["hosts"] or ())
     minutes = db.execute(MINUTES).fetchall()
     before = after = _of_batches(db, group, found["events"])
     taken, conflicts = identity.deduplicate(db, group[0].batch.at, found, minutes)
@@ -246,54 +222,3 @@ def _of_batches(db: Db, group: Sequence[Written], total: int) -> list[int]:
 
 def _within(seqs: Sequence[int], batch: Batched) -> int:
     return sum(batch.first <= seq <= batch.marker.last for seq in seqs)
-
-
-def _mark(db: Db, group: Sequence[Written]) -> None:
-    """Say on the events what was odd about their lines. Rare, so it costs nothing otherwise.
-
-    A decision under a key that stood twice is doubtful: it never counts as an allow.
-    """
-    odd: dict[str, list[object]] = {"seq": [], "marks": [], "paths": []}
-    for each in group:
-        paths = each.lines.entries.redacted
-        marked = {n for n, its in each.lines.odd.items() if its.marks}
-        for number in sorted(marked | paths.keys()):
-            its = each.lines.odd.get(number)
-            odd["seq"].append(each.batch.place(number))
-            odd["marks"].append(list(its.marks if its else ()))
-            odd["paths"].append(list(paths.get(number, ())))
-    if odd["seq"]:  # one by one they would hold up everybody: a log may have one in every line
-        db.register("odd", pa.table(odd, ODD))
-        db.execute(MARKED)
-        db.unregister("odd")
-
-
-def _bind(db: Db, agent: str | None) -> None:
-    """A sender that may speak for one agent speaks for that one; what it claimed stays beside."""
-    if agent is None:
-        return
-    db.execute(
-        """
-        UPDATE fresh SET agent = $agent,
-            signals = CASE WHEN agent <> $agent
-                THEN list_append(coalesce(signals, []), 'agent_mismatch') ELSE signals END,
-            attrs = CASE WHEN agent <> $agent THEN json_merge_patch(
-                coalesce(attrs, '{}'), json_object('agent_claimed', agent)) ELSE attrs END
-        """,
-        {"agent": agent},
-    )
-
-
-def _canonical_hosts(db: Db, found: Sequence[str]) -> None:
-    """One spelling a host, see ingest/hosts.py."""
-    changed = [(host, new) for host in found if (new := canonical_host(host)) != host]
-    if changed:
-        table = pa.table(
-            {
-                "was": pa.array([each[0] for each in changed], pa.string()),
-                "now": pa.array([each[1] for each in changed], pa.string()),
-            }
-        )
-        db.register("spelling", table)
-        db.execute('UPDATE fresh SET host = s."now" FROM spelling s WHERE host = s.was')
-        db.unregister("spelling")
