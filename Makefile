@@ -10,6 +10,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/ready
 PIP := $(BIN)/python -m pip install --quiet --no-input --disable-pip-version-check --root-user-action=ignore
+WORKERS ?= 3
 SECONDS_ = $(if $(SECONDS),--seconds $(SECONDS))
 
 help:
@@ -26,7 +27,7 @@ demo: $(READY)
 # The tests scrape with a real Prometheus and look at pages with a real browser.
 test: lint
 	@.ci/debian prometheus=prometheus promtool=prometheus chromium=chromium
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n $(WORKERS)
 
 lint: $(READY)
 	$(BIN)/ruff format --check
