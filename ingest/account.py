@@ -9,12 +9,14 @@ from dataclasses import dataclass, fields
 from datetime import datetime, timedelta
 
 import msgspec
+import pyarrow as pa
 
 from ingest.identity import KEY_LIFE, merged
 from ingest.segment import Batched
 from ingest.store import Db, fetch
 
 JOINED_GAP = timedelta(minutes=10)  # touched times closer than this are one stretch to judge
+FEW = 16  # rows that are put in one by one: of thousands each would hold up everybody
 BACKFILL = timedelta(hours=1)  # older than this at arrival: history, not live traffic
 NEWEST = """
     SELECT source, max(ts) FILTER (WHERE ts_quality IS DISTINCT FROM 'receiver') AS at,
@@ -62,8 +64,15 @@ def note_changes(
 ) -> None:
     """Note the stretches of time that must be judged again. `minutes`: first and last new event."""
     stretches = merged([*minutes, *more], JOINED_GAP)
-    if stretches:
-        db.executemany("INSERT INTO changes VALUES (?, ?, ?)", [(seq, *each) for each in stretches])
+    if len(stretches) <= FEW:
+        for each in stretches:
+            db.execute("INSERT INTO changes VALUES (?, ?, ?)", [seq, *each])
+        return
+    kind = pa.timestamp("us", "UTC")
+    columns = [pa.array(column, kind) for column in zip(*stretches, strict=True)]
+    db.register("stretches_new", pa.table(columns, ["since", "until"]))
+    db.execute("INSERT INTO changes SELECT ?, since, until FROM stretches_new", [seq])
+    db.unregister("stretches_new")
 
 
 def account(db: Db, group: Sequence[Batched], landed: Sequence[Landed]) -> None:

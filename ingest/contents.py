@@ -14,6 +14,7 @@ LEDGERS_OWN = {
     "tail_offsets": "SELECT * FROM tail_offsets",
     "batch_keys": "SELECT * FROM batch_keys",
     "repeats": "SELECT * FROM repeats",
+    "early": "SELECT * FROM early",
     "quarantine": "SELECT * FROM quarantine",
     "events": "SELECT * FROM events",
     "calls": "SELECT * FROM calls",

@@ -1,10 +1,11 @@
 """Which events of a batch are new: nothing that was delivered twice counts twice.
 
-Reads: fresh (temporary), events. Writes: fresh, repeats. Next: ingest/calls.py.
+Reads: fresh (temporary), events, early. Writes: fresh, repeats, early. Next: ingest/calls.py.
 """
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
+from itertools import pairwise
 from typing import Any
 
 from ingest.store import Db, one
@@ -29,6 +30,15 @@ SECOND = """
     FROM fresh WHERE rowid NOT IN (SELECT arg_min(rowid, ledger_seq) FROM fresh GROUP BY event_id)
 """
 
+EARLY = """
+    INSERT INTO early SELECT event_id, ledger_seq, ts FROM fresh
+    WHERE ts_quality = 'receiver' AND list_contains(signals, 'clock_skew')
+"""
+BEFORE = """
+    SELECT min(ts), max(ts) FROM early WHERE event_id IN (SELECT event_id FROM fresh)
+    GROUP BY date_trunc('minute', ts)
+"""
+
 
 def deduplicate(
     db: Db, at: datetime, facts: Mapping[str, Any], minutes: Sequence[tuple[datetime, datetime]]
@@ -38,17 +48,10 @@ def deduplicate(
     `facts` and `minutes` (first and last event) tell of `fresh`, see ingest/apply.py.
     Returns how many were taken out; and for each id that came with other content (those stay),
     where it last did.
-    Equal events have equal times, so only stored events of the batch's own hours are looked at.
-    Events that took their time from their arrival are looked for in the day before it as well.
     """
     if not facts["events"]:
         return 0, []
-    ranges = merged(minutes, timedelta(hours=1))
-    if facts["undated"]:
-        ranges = merged([*ranges, (at - KEY_LIFE, at)], timedelta(0))
-    while len(ranges) > RANGES:
-        gaps = [ranges[i + 1][0] - ranges[i][1] for i in range(len(ranges) - 1)]
-        ranges = merged(ranges, min(gaps))
+    ranges = _where(db, at, bool(facts["undated"]), minutes)
     known = KNOWN.format(where=" OR ".join("ts BETWEEN ? AND ?" for _ in ranges))
     moments = [moment for each in ranges for moment in each]
     taken = 0
@@ -61,12 +64,31 @@ def deduplicate(
     if facts["ids"] < facts["events"]:
         db.execute(f"INSERT INTO repeats SELECT event_id, ledger_seq {SECOND}")
         taken += int(one(db, f"DELETE {SECOND}"))
+    if facts["undated"]:
+        db.execute(EARLY)
     if not stored and facts["native_ids"] == facts["native"]:
         return taken, []
     if not stored:
         db.execute("CREATE OR REPLACE TEMP TABLE known AS SELECT event_id, source, native_id"
                    " FROM fresh LIMIT 0")  # fmt: skip
     return taken, [row[0] for row in db.execute(CONFLICTS).fetchall()]
+
+
+def _where(
+    db: Db, at: datetime, undated: bool, minutes: Sequence[tuple[datetime, datetime]]
+) -> list[tuple[datetime, datetime]]:
+    """The stretches of time in which events of `fresh` may be stored already.
+
+    Equal events have equal times, so only stored events of the batch's own hours are looked at.
+    Events that took their time from their arrival are looked for in the day before it as well;
+    those that came before the time that they claim are remembered, as they can come again in it.
+    """
+    ranges = merged(minutes, timedelta(hours=1))
+    if undated:
+        ranges = merged([*ranges, (at - KEY_LIFE, at)], timedelta(0))
+    ranges = merged([*ranges, *db.execute(BEFORE).fetchall()], timedelta(0))
+    gaps = sorted(after[0] - each[1] for each, after in pairwise(ranges))
+    return merged(ranges, gaps[-RANGES]) if len(gaps) >= RANGES else ranges
 
 
 def merged(

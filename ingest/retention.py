@@ -132,7 +132,7 @@ def land(db: Db, batch: Batched, number: int, detail: dict[str, Any], folder: Pa
     db.execute(DOOMED)
     if one(db, "SELECT count(*) FROM doomed"):
         _forget(db)
-    for table in ("quarantine", "repeats"):
+    for table in ("quarantine", "repeats", "early"):
         db.execute(LINES_OF.format(table=table))
     for name in ("kept", "emptied", "doomed"):
         db.execute(f"DROP TABLE IF EXISTS temp.{name}")

@@ -46,6 +46,10 @@ CREATE TABLE IF NOT EXISTS repeats (  -- events that came again, by a line that 
     event_id VARCHAR NOT NULL, ledger_seq UBIGINT NOT NULL
 );
 
+CREATE TABLE IF NOT EXISTS early (  -- events that claim a time that had not come yet: stored at that of their arrival
+    event_id VARCHAR NOT NULL, ledger_seq UBIGINT NOT NULL, ts TIMESTAMPTZ NOT NULL
+);
+
 CREATE TABLE IF NOT EXISTS quarantine (  -- a line that gave no event: kept, counted, with the reason
     ledger_seq UBIGINT NOT NULL, source VARCHAR NOT NULL, received_at TIMESTAMPTZ NOT NULL,
     reason VARCHAR NOT NULL,   -- parse | encoding | too_large | schema | time

@@ -1,5 +1,6 @@
 """Landing: what arrives twice, apart, or in another order makes no difference."""
 
+import time
 from collections.abc import Iterator
 from itertools import permutations
 from pathlib import Path
@@ -52,6 +53,31 @@ def test_an_old_line_that_says_its_time_is_the_receivers_lands_once(world: World
     landed = [world.land([line], now=at(days * 24 * 60)) for days in (3, 4)]
 
     assert [(each.events, each.duplicates) for each in landed] == [(1, 0), (0, 1)]
+
+
+def test_lines_of_many_years_in_one_batch_land_as_quickly_as_others(world: World) -> None:
+    gone = [number * number for number in range(3_000)]  # minutes: no gap is like another
+    lines = [native(-each, tool="t", event_id=f"e{each}") for each in gone]
+
+    began = time.process_time()
+    landed = [world.land(lines, now=at(0)) for _ in range(2)]
+
+    assert [(each.events, each.duplicates) for each in landed] == [(3_000, 0), (0, 3_000)]
+    assert time.process_time() - began < 10
+    [found] = world.rows("SELECT min(since) AS first, max(until) AS last FROM changes")
+    assert (found["first"], found["last"]) == (at(-gone[-1]), at(0))
+
+
+@pytest.mark.parametrize("again", [60, 26 * 60, 50 * 60, 10 * 24 * 60])
+def test_a_line_that_was_ahead_of_its_time_lands_once_whenever_it_comes_again(
+    world: World, again: int
+) -> None:
+    ahead = denied(49 * 60, event_id="x")  # two days
+
+    landed = [world.land([ahead], now=at(0)), world.land([ahead, denied(0)], now=at(again))]
+
+    assert [(each.events, each.duplicates) for each in landed] == [(1, 0), (1, 1)]
+    assert world.rows("SELECT count(*) AS n FROM early")[0]["n"] == 1
 
 
 def test_a_line_in_quarantine_says_whether_its_time_or_the_rest_is_to_blame(world: World) -> None:
