@@ -16,6 +16,7 @@ from ingest import account, frozen, retention
 from ingest.account import Landed
 from ingest.adapter import Adapter
 from ingest.apply import AdapterError, Written, apply, probe
+from ingest.segment import Marker
 from ingest.store import Db, Store
 
 AdapterOf = Callable[[str, str], Adapter | None]  # of a name and a source; None: our own records
@@ -79,13 +80,9 @@ class Committer:
         return landed
 
     def _together(self, written: Sequence[Written]) -> list[Landed]:
-        alike: dict[Any, list[int]] = {}
-        for number, each in enumerate(written):
-            marker = each.batch.marker
-            alike.setdefault((marker.adapter, marker.zone, marker.agent), []).append(number)
         landed: dict[int, Landed] = {}
         with self._store.writing() as db:
-            for numbers in alike.values():
+            for numbers in _alike([each.batch.marker for each in written]):
                 group = [written[n] for n in numbers]
                 marker = group[0].batch.marker
                 adapter = self._adapter(marker.adapter, marker.source)
@@ -98,6 +95,24 @@ class Committer:
             account.note_reached(db, written[-1].batch)
             self._step("applied")
         return [landed[n] for n in range(len(written))]
+
+
+def _alike(markers: Sequence[Marker]) -> list[list[int]]:
+    """Which batches one query lands together. Those of one source stay in their order: of two equal
+    events it is the first that counts, and a database that is made anew lands one by one."""
+    kinds = [(each.adapter, each.zone, each.agent) for each in markers]
+    of_source: dict[str, set[Any]] = {}
+    for each, kind in zip(markers, kinds, strict=True):
+        of_source.setdefault(each.source, set()).add(kind)
+    swapped = any(len(each) > 1 for each in of_source.values())
+    found: list[list[int]] = []
+    last: dict[Any, list[int]] = {}
+    for number, kind in enumerate(kinds):
+        if kind not in last or (swapped and kind != kinds[number - 1]):
+            last[kind] = []
+            found.append(last[kind])
+        last[kind].append(number)
+    return found
 
 
 def _note(db: Db, written: Written, ledger: Path) -> Landed:

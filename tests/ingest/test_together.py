@@ -83,6 +83,8 @@ def mixed() -> list[Batch]:
         batch(native(3, "a1", decision="allow", status="ok", event_id="y", **call), source="two"),
         batch(denied(0, "a1", event_id="x", **call), native(9, "a2", tool="t", event_id="z")),
         batch(native(5, "other", tool="t", event_id="w"), agent="a3"),
+        batch(native(5, "other", tool="t", event_id="w")),  # the same again, of the whole source
+        batch(b'{"of":"another format"}', adapter="kong_ai"),
         batch(b'{"kind":"egress","kind":"egress","ts":"2026-03-09T09:00:00Z","agent":"a"}', b" "),
         batch(native(1, "a1", tool="t", event_id="z"), source="two", zone="Asia/Shanghai"),
     ]
