@@ -5,6 +5,7 @@ the lines that its adapter cannot read go to quarantine.
 Reads: batches. Writes: every table of ingest/schema.sql sections 1 and 2. Next: ingest/apply.py.
 """
 
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,8 @@ from ingest.apply import AdapterError, Written, apply, probe
 from ingest.segment import Marker
 from ingest.store import Db, Store
 
+log = logging.getLogger("gatewatch")
+TRIES = 4  # as it is; without what its adapter cannot read; in quarantine; once more
 AdapterOf = Callable[[str, str], Adapter | None]  # of a name and a source; None: our own records
 
 
@@ -39,7 +42,7 @@ class Committer:
         if len(written) > 1:
             try:
                 return list(self._together(written))
-            except (AdapterError, duckdb.Error):
+            except Exception:  # noqa: BLE001, S110 - each alone will raise it again
                 pass  # one of them: which, and whether it is one at all, will be seen
         done: list[Landed | BehindError] = []
         for each in written:
@@ -50,11 +53,15 @@ class Committer:
         return done
 
     def one(self, written: Written) -> Landed:
-        """Raises BehindError when the database refuses."""
+        """Raises BehindError when the database refuses.
+
+        What our own code does not survive is a fault of ours, and must not keep out all that comes
+        after it: then the batch is in quarantine, until it is landed anew by a version without it.
+        """
         poison: Mapping[int, str] = {}
         marker = written.batch.marker
         adapter = self._adapter(marker.adapter, marker.source)
-        for last_try in (False, True):
+        for tries in range(TRIES):
             try:
                 with self._store.writing() as db:
                     landed = self.within(db, written, adapter, poison)
@@ -63,10 +70,14 @@ class Committer:
             except AdapterError:
                 poison = probe(self._store, written, adapter) if adapter else {}
             except duckdb.Error as error:
-                if last_try:
+                if tries > 0:
                     text = str(error).splitlines()[0]
                     raise BehindError(f"{self._store.path}: cannot be written: {text}") from None
-        raise AssertionError("a batch without its poison still raised")
+            except Exception as error:
+                log.exception("a batch of %s is put into quarantine", marker.source)
+                why = f"{type(error).__name__}: {error}"[:200]
+                poison = {written.batch.place(n): why for n in range(len(written.lines.docs))}
+        raise BehindError(f"{self._store.path}: a batch of {marker.source} cannot be landed.")
 
     def within(
         self, db: Db, written: Written, adapter: Adapter | None, poison: Mapping[int, str]

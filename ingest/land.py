@@ -14,16 +14,15 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-import duckdb
 import msgspec
 
 from ingest import adapter, reading
 from ingest.account import Landed
-from ingest.apply import AdapterError, Written
+from ingest.apply import Written
 from ingest.batch import Batch
 from ingest.commit import BehindError, Committer
 from ingest.config import ConfigError
-from ingest.ledger import Ledger
+from ingest.ledger import Ledger, LedgerError
 from ingest.parse import parse
 from ingest.reading import Lines
 from ingest.redact import Redactor
@@ -238,7 +237,9 @@ class Lander:
                         its = self._adapter(marker.adapter, marker.source)
                         done[-1] = (marker.last, self._commit.within(db, written, its, {}))
                 self._behind = False
-            except (AdapterError, duckdb.Error):
+            except (LedgerError, ConfigError, OSError):
+                raise
+            except Exception:  # noqa: BLE001 - in the ledger they are: each alone will be tried
                 if coming is not None:
                     done.append((coming.result().batch.marker.last, Landed()))
                 replayed = self._replay()

@@ -80,9 +80,12 @@ def _timeless(db: Db, docs: Sequence[str | bytes | None], adapter: Adapter) -> s
     return {row[0] for row in rows}
 
 
+_members = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode  # a number may be of any length
+
+
 def _time(doc: str | bytes, key: str) -> str:
-    found = msgspec.json.decode(doc).get(key)
-    return found if isinstance(found, str) else msgspec.json.encode(found).decode()
+    found = bytes(_members(doc).get(key, b"null"))
+    return str(msgspec.json.decode(found)) if found[:1] == b'"' else found.decode()
 
 
 def _why(

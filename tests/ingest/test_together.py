@@ -1,5 +1,6 @@
 """Batches that wait for their turn are landed together, and each sender is answered for its own."""
 
+import json
 import threading
 import time
 from collections.abc import Iterator
@@ -9,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from ingest import adapter, marking
 from ingest.account import Landed
 from ingest.batch import Batch
 from ingest.config import ConfigError
@@ -196,3 +198,56 @@ def test_a_file_that_breaks_off_lands_what_came_before(world: World) -> None:
     with pytest.raises(OSError, match="gone"):
         next(found)
     assert world.rows("SELECT count(*) AS n FROM events") == [{"n": 1}]
+
+
+@pytest.mark.parametrize("together", [True, False])
+def test_a_fault_of_our_own_puts_a_batch_into_quarantine_and_keeps_out_no_other(
+    world: World, together: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def faulty(host: str) -> str:
+        if host == "boom.example":
+            raise ZeroDivisionError(host)
+        return host
+
+    monkeypatch.setattr(marking, "canonical_host", faulty)
+    hosts = ["a.example", "boom.example", "c.example"]
+    batches = [batch(native(n, kind="egress", host=host)) for n, host in enumerate(hosts)]
+
+    found = (
+        at_once(world, batches) if together else list(world.lander.land_all(many(world, batches)))
+    )
+
+    assert [getattr(each, "quarantined", each) for each in found] == [0, 1, 0]
+    rows = world.rows("SELECT detail FROM quarantine")
+    assert [row["detail"] for row in rows] == [
+        "the adapter 'native' cannot read it: ZeroDivisionError: boom.example"
+    ]
+    assert world.lander.recover() == 0
+
+
+ODD = ("9" * 5_000, "-1e400", "18446744073709551616", '"9999-12-31T23:59:59Z"', "[[1]]", '""', "{}",
+       '"\\u0000"', '"%s"' % ("9" * 3_000), "true", '"xn--\\u2100"', '"http://[::1"')  # fmt: skip
+
+
+@pytest.mark.parametrize("name", adapter.names())
+def test_no_value_under_any_key_of_a_line_keeps_out_the_next_one(world: World, name: str) -> None:
+    samples = (Path(__file__).parent / f"adapters/{name}.ndjson").read_bytes().splitlines()
+    docs = [json.loads(line) for line in samples[:12] if line.startswith(b"{")]
+    odd = [
+        json.dumps(doc | {key: "@"}).replace('"@"', ODD[n % len(ODD)]).encode()
+        for doc in docs
+        for n, key in enumerate(dict.fromkeys([*doc, "ts", "time", "timestamp"]))
+    ]
+
+    first = world.lander.land(batch(*odd, adapter=name), NOW)
+    second = world.lander.land(batch(*samples, adapter=name, source="two"), NOW)
+
+    assert (first.lines, second.lines) == (
+        len(odd),
+        len([each for each in samples if each.strip()]),
+    )
+    rows = world.rows("""
+        SELECT count(DISTINCT ledger_seq) AS lines FROM (SELECT ledger_seq FROM events
+        UNION ALL SELECT ledger_seq FROM repeats UNION ALL SELECT ledger_seq FROM quarantine)
+    """)
+    assert rows == [{"lines": first.lines + second.lines}]
