@@ -17,6 +17,8 @@ from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 
+from ingest.files import Zstd
+
 BODY_SECONDS = 60.0  # for a whole body: one slow sender must not hold a place for ever
 PIECE = 65_536  # bytes that are unpacked at a time: a small body may unpack to gigabytes
 OBJECT_BYTES = 2**20  # of what a viewer or an operator asks
@@ -99,7 +101,8 @@ def _unpacked(packed: bytes, coding: str, limit: int, share: Share) -> bytes:
             share.take(len(chunk))
             body += chunk
     except (OSError, EOFError, zlib.error, zstandard.ZstdError) as error:
-        raise HTTPException(400, f"the body is not {coding}: {error}") from None
+        why = str(error) or "it was cut off"
+        raise HTTPException(400, f"the body is not {coding}: {why}") from None
     return bytes(body)
 
 
@@ -109,9 +112,8 @@ def _gzip(packed: bytes) -> Iterator[bytes]:
 
 
 def _zstd(packed: bytes) -> Iterator[bytes]:
-    source = io.BytesIO(packed)
-    with zstandard.ZstdDecompressor().stream_reader(source, read_across_frames=True) as stream:
-        yield from iter(lambda: stream.read(PIECE), b"")
+    stream = Zstd(io.BytesIO(packed))  # the library's own reader ends quietly where a frame is cut
+    yield from iter(lambda: stream.read1(PIECE), b"")
 
 
 def _deflate(packed: bytes) -> Iterator[bytes]:

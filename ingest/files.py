@@ -45,7 +45,7 @@ class Text(Protocol):
     def read1(self, size: int, /) -> bytes: ...
 
 
-class _Zstd:
+class Zstd:
     """The text of zstd frames. A reader that stops quietly where a frame was cut won't do, so
     frames are followed by hand, in bites so small that a bomb makes no more than 32 MiB of one."""
 
@@ -74,7 +74,7 @@ def unpacked(file: BinaryIO) -> Text:
     head = buffered.peek(4)[:4]
     if _is_gzip(head):
         return gzip.GzipFile(fileobj=buffered)
-    return _Zstd(buffered) if _is_zstd(head) else buffered
+    return Zstd(buffered) if _is_zstd(head) else buffered
 
 
 def chunks(text: Text, size: int = CHUNK) -> Iterator[bytes]:

@@ -101,10 +101,12 @@ def test_a_small_body_that_unpacks_to_a_huge_one_is_refused(asked: Asked) -> Non
             (gzip.compress(gzip.compress(huge)), "gzip, gzip"),
             (zlib.compress(huge), "deflate"),
             (zlib.compress(b"cut off")[:-5], "deflate"),
+            (zstandard.compress(b"cut off")[:-5], "zstd"),
+            (zstandard.compress(b"whole") + zstandard.compress(b"cut off")[:6], "zstd"),
         )
     ]
 
-    assert statuses == [413, 413, 415, 413, 400]
+    assert statuses == [413, 413, 415, 413, 400, 400, 400]
     assert asked.rows("SELECT count(*) AS n FROM events") == [{"n": 0}]
 
 
