@@ -1,6 +1,7 @@
 -- title  = "OpenTelemetry logs: Claude Code, Codex, gen_ai events, MCP and others, as OTLP/JSON"
 -- format = "ndjson"
 -- paths  = ["/v1/logs"]
+-- envelope = "resourceLogs"
 
 -- A line is one ExportLogsServiceRequest: of one record as the intake cuts it, of many in a collector's file.
 -- Each record is a row. What is no record at all is quarantined with its line when it is alone there,

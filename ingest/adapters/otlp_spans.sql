@@ -1,6 +1,7 @@
 -- title  = "OpenTelemetry spans: gen_ai, MCP, OpenInference, Bedrock AgentCore, as OTLP/JSON"
 -- format = "ndjson"
 -- paths  = ["/v1/traces"]
+-- envelope = "resourceSpans"
 
 -- A line is one ExportTraceServiceRequest: of one span as the intake cuts it, of many in a collector's file.
 -- It may also be one span as CloudWatch stores it (aws/spans) or as Phoenix exports it: attributes are an

@@ -2,6 +2,7 @@
 
 import json
 import tracemalloc
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -20,8 +21,12 @@ from opentelemetry.proto.common.v1.common_pb2 import AnyValue, ArrayValue
 from opentelemetry.proto.logs.v1.logs_pb2 import LogRecord, ResourceLogs, ScopeLogs
 
 from ingest.batch import Oversized
+from ingest.config import Source
+from ingest.cut import how
+from ingest.files import read_file
 from ingest.otlp import OtlpError, answer, lines, status_body
 from ingest.parse import parse
+from tests.world import World, at
 
 LIMIT = 2**20
 RESOURCE = {"attributes": [{"key": "service.name", "value": {"stringValue": "billing"}}]}
@@ -337,6 +342,23 @@ def test_values_in_values_take_little_more_memory_than_the_body() -> None:
 
     assert isinstance(line, Oversized)
     assert most < 8 * len(body)
+
+
+@pytest.mark.parametrize("bad", ["bad", 5, {"scopeLogs": "bad"}, {"scopeLogs": [7]}, None])
+def test_a_resource_in_a_file_that_cannot_be_read_is_set_aside_alone(
+    tmp_path: Path, bad: Any
+) -> None:
+    world = World(tmp_path)
+    path = tmp_path / "collector.json"
+    good = request(record(1))["resourceLogs"]
+    path.write_text(json.dumps({"resourceLogs": [*good, bad, *request(record(2))["resourceLogs"]]}))
+    cut = how(world.lander.check("otlp_logs", "otel"), Source())
+
+    [batch] = read_file(path, "otel", "otlp_logs", LIMIT, LIMIT, how=cut)
+    landed = world.lander.land(batch, at(0))
+
+    assert (landed.events, landed.quarantined) == (2, 1)
+    world.close()
 
 
 def test_spans_in_protobuf_keep_their_parts() -> None:
