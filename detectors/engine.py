@@ -24,9 +24,10 @@ from ingest.store import Db, Store, fetch, one
 SLICE = timedelta(days=31)  # one query looks at this much: bounds memory, not correctness
 NEAR = timedelta(minutes=10)  # due ranges closer than this are judged in one query
 DEADLINE = 60.0  # seconds for one detector's turn
-ENOUGH = (
-    5.0  # seconds after which a turn takes up no further slice: others wait to write, and to tell
+MANY = (
+    256  # due ranges of a turn: more are joined over the quiet between them: a query each is dear
 )
+ENOUGH = 1.0  # seconds after which a turn takes up no further slice: others wait to write and tell
 
 
 @dataclass
@@ -100,7 +101,7 @@ class Engine:
         if (floor := frozen.floor(db)) is not None:  # before it, it would count too few
             past, wanted = split(wanted, floor + each.lookback)
         ready, later = split(wanted, now)
-        left = [part for whole in ready for part in slices(whole, SLICE)]
+        left = [part for whole in few(ready) for part in slices(whole, SLICE)]
         done: list[Range] = []
         changed: list[Stretch] = []
         while left and (not done or time.monotonic() - began < self._enough):
@@ -132,6 +133,15 @@ def due(db: Db, each: Detector, now: datetime) -> list[Range]:
         until = one(db, sql, [each.id])
         found.append((until or now - each.lookback, now))
     return union(found, NEAR)
+
+
+def few(ranges: list[Range]) -> list[Range]:
+    """At most MANY ranges that cover these: what lies between two may be judged again."""
+    gap = NEAR
+    while len(ranges) > MANY:
+        gap *= 4
+        ranges = union(ranges, gap)
+    return ranges
 
 
 def backtest(

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from detectors.engine import MANY, few
 from tests.world import World, at, denied, native
 
 LOOPS = "SELECT * FROM alerts WHERE detector = 'deny_retry' ORDER BY started_at"
@@ -233,3 +234,13 @@ def test_any_split_and_order_gives_the_alerts_of_one_backtest(
         whole.tick(at(4 * 24 * 60))
 
         assert live.alerts() == whole.alerts() == whole.backtest() == live.backtest()
+
+
+def test_many_due_ranges_are_joined_and_none_is_left_out() -> None:
+    parts = [(at(day * 24 * 60), at(day * 24 * 60 + 1)) for day in range(0, 3 * MANY, 3)]
+
+    joined = few([*parts, (at(-99_999), at(-99_998))])
+
+    assert few(parts) == parts
+    assert len(joined) <= MANY
+    assert all(any(low <= a and b <= high for low, high in joined) for a, b in parts)
