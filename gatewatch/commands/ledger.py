@@ -269,7 +269,7 @@ def prune(
     config: Config = None,
     as_json: Json = False,
 ) -> None:
-    """Take out what is older than [retention] keeps; the chain says what went."""
+    """Take out what is older than the config keeps; the chain says what went."""
     chosen, at = settings(config, db), moment(before, "--before")
     path = db or chosen.db
     if not path.exists():
