@@ -52,11 +52,15 @@ def packed(body: bytes, coding: str) -> bytes:
     return body
 
 
+KEPT = "SELECT count(*) AS n FROM quarantine"
+
+
 def test_a_small_body_that_unpacks_to_a_huge_one_costs_no_memory(service: Running) -> None:
     """B178."""
     case = json.loads((CASES / "B178-gzip-bomb.http.json").read_text())
     service.http.post("/v1/events", content=lines(1))
-    before = service.memory("VmHWM")
+    until(lambda: service.rows("SELECT min(runs) AS n FROM judged")[0]["n"])  # it takes memory too
+    before, kept = service.memory("VmHWM"), service.rows(KEPT)
 
     statuses = [
         service.http.post(
@@ -68,7 +72,7 @@ def test_a_small_body_that_unpacks_to_a_huge_one_costs_no_memory(service: Runnin
 
     assert statuses == case["expect"]["statuses"]
     assert service.memory("VmHWM") - before <= case["expect"]["max_rss_growth_mb"]
-    assert service.rows("SELECT count(*) AS n FROM quarantine") == [{"n": 0}]
+    assert service.rows(KEPT) == kept
 
 
 def test_a_client_that_drips_holds_up_nobody_and_is_let_go(service: Running) -> None:
