@@ -97,6 +97,7 @@ def _unpacked(packed: bytes, coding: str, limit: int, share: Share) -> bytes:
     try:
         for chunk in PACKED[coding](packed):
             if len(body) + len(chunk) > limit:
+                body.clear()  # the error holds on to this frame until it has been answered
                 raise HTTPException(413, f"unpacks to more than {limit} bytes.")
             share.take(len(chunk))
             body += chunk
