@@ -10,7 +10,9 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/ready
 PIP := $(BIN)/python -m pip install --quiet --no-input --disable-pip-version-check --root-user-action=ignore
-WORKERS ?= 3
+WORKERS ?= 2
+# Tests of browsers, real programs and deadlines want a core for themselves.
+ALONE := tests/dashboards tests/real tests/detectors/test_delivery.py
 SECONDS_ = $(if $(SECONDS),--seconds $(SECONDS))
 
 help:
@@ -27,7 +29,8 @@ demo: $(READY)
 # The tests scrape with a real Prometheus and look at pages with a real browser.
 test: lint
 	@.ci/debian prometheus=prometheus promtool=prometheus chromium=chromium
-	$(BIN)/python -m pytest -n $(WORKERS)
+	$(BIN)/python -m pytest -n $(WORKERS) $(addprefix --ignore=,$(ALONE))
+	$(BIN)/python -m pytest $(ALONE)
 
 lint: $(READY)
 	$(BIN)/ruff format --check
