@@ -70,17 +70,17 @@ def parse_text(raw: bytes, max_depth: int = 64) -> Parsed:
         found = parse(raw, max_depth)
         if found.reason is None:
             return found
-    return parse(_encode({"text": raw.decode(errors="replace")}))._replace(
-        marks=() if _is_utf8(raw) else (MARK_LOSSY,)
-    )
+    text, lossy = _decoded(raw)
+    found = parse(_encode({"text": text}))
+    return found._replace(marks=tuple(sorted({*found.marks, *lossy})))
 
 
-def _is_utf8(raw: bytes) -> bool:
+def _decoded(raw: bytes) -> tuple[str, set[str]]:
+    """Any bytes as text, and the mark that says that some were none."""
     try:
-        raw.decode()
+        return raw.decode(), set()
     except UnicodeDecodeError:
-        return False
-    return True
+        return raw.decode(errors="replace"), {MARK_LOSSY}
 
 
 def _same_strings(raw: bytes, text: bytes) -> bool:
@@ -115,11 +115,8 @@ def _slow(raw: bytes, max_depth: int) -> Parsed:
         marks.add(MARK_NUL)
     if not raw.strip():
         return BLANK
-    try:
-        text = raw.decode()
-    except UnicodeDecodeError:
-        text = raw.decode(errors="replace")
-        marks.add(MARK_LOSSY)
+    text, lossy = _decoded(raw)
+    marks |= lossy
     refused = "encoding" if MARK_LOSSY in marks else "parse"
     if _brackets(text, max_depth):
         return Parsed(None, (), f"The line is nested deeper than {max_depth} levels.", refused)

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ingest.batch import Line, Oversized
-from ingest.parse import BLANK, Parsed, Splitter, elements, parse
+from ingest.parse import BLANK, Parsed, Splitter, elements, parse, parse_text
 
 FIXTURES = Path(__file__).parents[3] / "shared" / "cases" / "fixtures"
 
@@ -284,3 +284,10 @@ def test_an_element_over_the_limit_is_measured() -> None:
     assert small == b'{"a":1}'
     assert isinstance(large, Oversized)
     assert large.length == 107
+
+
+def test_what_had_to_be_changed_in_a_text_line_is_said_as_of_any_other() -> None:
+    assert parse_text(b"plain") == Parsed('{"text":"plain"}')
+    assert parse_text(b"a\0b") == Parsed('{"text":"a\u2400b"}', ("nul",))
+    assert parse_text(b"a\xffb") == Parsed('{"text":"a\ufffdb"}', ("lossy_utf8",))
+    assert parse_text(b"a\0\xff").marks == ("lossy_utf8", "nul")
