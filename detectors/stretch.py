@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from detectors.detector import PROMISED, Detector
 from detectors.ranges import Range
-from ingest.store import Db, fetch
+from ingest.store import Db, beside, fetch
 
 NOT_FACTS = {*PROMISED, "severity", "tenant"}
 COLUMNS = "tenant, subject, started_at, ended_at, severity, event_ids, facts"
@@ -106,14 +106,13 @@ def within(
 ) -> Iterator[dict[Subject, list[Run]]]:
     """The runs of stored rows of every subject within a gap of its span. Inside, `spans` is a
     table that NEAR can be asked with."""
-    db.register("spans", _spans([(*key, low - each.gap, high + each.gap)
-                                 for key, (low, high) in spans.items()]))  # fmt: skip
+    wider = [(*key, low - each.gap, high + each.gap) for key, (low, high) in spans.items()]
     found: dict[Subject, list[Run]] = {key: [] for key in spans}
-    for row in fetch(db, RUNS, id=each.id, gap=each.gap):
-        run = Run(row["started_at"], row["ended_at"], row["rows"], SEVERITIES[row["worst"]])
-        found[row["tenant"], row["subject"]].append(run)
-    yield found
-    db.unregister("spans")
+    with beside(db, "spans", _spans(wider)):
+        for row in fetch(db, RUNS, id=each.id, gap=each.gap):
+            run = Run(row["started_at"], row["ended_at"], row["rows"], SEVERITIES[row["worst"]])
+            found[row["tenant"], row["subject"]].append(run)
+        yield found
 
 
 def edges(
@@ -122,12 +121,11 @@ def edges(
     """The rows with which runs begin and end, by that moment: an alert says nothing of the rest."""
     found: dict[tuple[Subject, datetime], list[Stretch]] = defaultdict(list)
     ends = [(*key, run.started_at, run.ended_at) for key, some in runs.items() for run in some]
-    db.register("spans", _spans(ends))
-    for row in stretches(db, FIRST, id=each.id):
-        found[(row.tenant, row.subject), row.started_at].append(row)
-    for row in stretches(db, LAST, id=each.id):
-        found[(row.tenant, row.subject), row.ended_at].append(row)
-    db.unregister("spans")
+    with beside(db, "spans", _spans(ends)):
+        for row in stretches(db, FIRST, id=each.id):
+            found[(row.tenant, row.subject), row.started_at].append(row)
+        for row in stretches(db, LAST, id=each.id):
+            found[(row.tenant, row.subject), row.ended_at].append(row)
     return found
 
 
@@ -139,23 +137,20 @@ def replace(db: Db, each: Detector, judged: Range, found: Iterable[Stretch]) -> 
     old = set(stretches(db, stored, detector=each.id, since=since, until=until))
     new = set(found)
     if gone := old - new:
-        keys = _table(each.id, sorted(gone))
-        db.register("gone", keys)
-        db.execute(
-            f"DELETE FROM stretches WHERE detector = $detector AND {between} AND EXISTS"
-            " (SELECT 1 FROM gone g WHERE g.tenant = stretches.tenant"
-            " AND g.subject = stretches.subject AND g.ended_at = stretches.ended_at"
-            " AND g.started_at = stretches.started_at AND g.facts = stretches.facts::VARCHAR"
-            " AND g.event_ids = stretches.event_ids)",
-            {"detector": each.id, "since": since, "until": until},
-        )
-        db.unregister("gone")
+        with beside(db, "gone", _table(each.id, sorted(gone))):
+            db.execute(
+                f"DELETE FROM stretches WHERE detector = $detector AND {between} AND EXISTS"
+                " (SELECT 1 FROM gone g WHERE g.tenant = stretches.tenant"
+                " AND g.subject = stretches.subject AND g.ended_at = stretches.ended_at"
+                " AND g.started_at = stretches.started_at AND g.facts = stretches.facts::VARCHAR"
+                " AND g.event_ids = stretches.event_ids)",
+                {"detector": each.id, "since": since, "until": until},
+            )
     if fresh := new - old:
-        db.register("found", _table(each.id, sorted(fresh)))
-        db.execute(
-            f"INSERT INTO stretches (detector, {COLUMNS}) SELECT detector, {COLUMNS} FROM found"
-        )
-        db.unregister("found")
+        with beside(db, "found", _table(each.id, sorted(fresh))):
+            db.execute(
+                f"INSERT INTO stretches (detector, {COLUMNS}) SELECT detector, {COLUMNS} FROM found"
+            )
     return sorted(gone | (new - old))
 
 

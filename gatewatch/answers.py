@@ -19,7 +19,7 @@ from ingest.adapter import Header
 from ingest.apply import Landed
 from ingest.batch import Line
 from ingest.config import Limits
-from ingest.split import Splitter, elements
+from ingest.cut import of_body
 
 HOOK_SECONDS = 2.0  # the agent stands still meanwhile
 PROTOBUF = "application/x-protobuf"
@@ -43,10 +43,7 @@ class Answers:
         """The lines of a body. Raises HTTPException when the body cannot be one of the format."""
         levels = PLAIN if format.envelope is None else ENVELOPE
         _bounded(crowded(body, limits.body_lines, levels), limits)
-        if format.format != "text":
-            return elements(body, limits.line_bytes, format.envelope)
-        splitter = Splitter(limits.line_bytes, format.envelope)
-        return splitter.split(body) + splitter.finish()
+        return of_body(body, format, limits.line_bytes)
 
     def kept(self, request: Request, landed: Landed) -> Response:
         return JSONResponse(msgspec.to_builtins(landed))

@@ -9,15 +9,17 @@ from dataclasses import dataclass, fields
 from datetime import datetime, timedelta
 
 import msgspec
-import pyarrow as pa
 
 from ingest.identity import KEY_LIFE, merged
 from ingest.segment import Batched
-from ingest.store import Db, fetch
+from ingest.store import Db, fetch, insert
 
 JOINED_GAP = timedelta(minutes=10)  # touched times closer than this are one stretch to judge
-FEW = 16  # rows that are put in one by one: of thousands each would hold up everybody
 BACKFILL = timedelta(hours=1)  # older than this at arrival: history, not live traffic
+CHANGES = """
+    INSERT INTO changes
+    SELECT $seq, unnest($since::TIMESTAMPTZ[]), unnest($until::TIMESTAMPTZ[])
+"""
 NEWEST = """
     SELECT source, max(ts) FILTER (WHERE ts_quality IS DISTINCT FROM 'receiver') AS at,
         arg_max(event_id, (ts, event_id)) AS id,
@@ -63,16 +65,9 @@ def note_changes(
     more: Sequence[tuple[datetime, datetime]],
 ) -> None:
     """Note the stretches of time that must be judged again. `minutes`: first and last new event."""
-    stretches = merged([*minutes, *more], JOINED_GAP)
-    if len(stretches) <= FEW:
-        for each in stretches:
-            db.execute("INSERT INTO changes VALUES (?, ?, ?)", [seq, *each])
-        return
-    kind = pa.timestamp("us", "UTC")
-    columns = [pa.array(column, kind) for column in zip(*stretches, strict=True)]
-    db.register("stretches_new", pa.table(columns, ["since", "until"]))
-    db.execute("INSERT INTO changes SELECT ?, since, until FROM stretches_new", [seq])
-    db.unregister("stretches_new")
+    if stretches := merged([*minutes, *more], JOINED_GAP):
+        since, until = zip(*stretches, strict=True)
+        db.execute(CHANGES, {"seq": seq, "since": list(since), "until": list(until)})
 
 
 def account(db: Db, group: Sequence[Batched], landed: Sequence[Landed]) -> None:
@@ -103,9 +98,7 @@ def progress(db: Db, group: Sequence[Batched], landed: Sequence[Landed]) -> None
             db.execute(
                 "DELETE FROM tail_offsets WHERE source = ? AND device = ? AND inode = ?", where
             )
-            row = msgspec.structs.asdict(offset) | {"seen_at": at}
-            names, places = ", ".join(row), ", ".join(f"${name}" for name in row)
-            db.execute(f"INSERT INTO tail_offsets ({names}) VALUES ({places})", row)
+            insert(db, "tail_offsets", msgspec.structs.asdict(offset) | {"seen_at": at})
         if marker.key:
             answer = [marker.key, marker.source, at, msgspec.json.encode(its).decode()]
             db.execute("INSERT INTO batch_keys VALUES (?, ?, ?, ?)", answer)

@@ -5,7 +5,7 @@ ingest/mapping.py). Writes: nothing. Next: ingest/apply.py.
 """
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from ingest import mapping
 from ingest.config import ConfigError, convert, header, nearest
-from ingest.store import Db, fetch
+from ingest.store import Db, beside, fetch
 
 FOLDER = Path(__file__).with_name("adapters")
 MUST = ("event_id", "kind", "source", "ledger_seq", "ts")
@@ -117,14 +117,17 @@ def lines(
             "doc": pa.array([each[1] for each in docs], pa.string()),
         }
     )
+    with seen(db, table):
+        yield
+
+
+@contextmanager
+def seen(db: Db, table: pa.Table) -> Iterator[None]:
+    """While it is open, adapters see this table as `lines`."""
     pieces = table.to_batches(max_chunksize=PIECE)
-    db.register("incoming", pa.Table.from_batches(pieces, table.schema))
-    try:
+    with beside(db, "incoming", pa.Table.from_batches(pieces, table.schema)):
         db.execute(LINES)
         yield
-    finally:
-        with suppress(duckdb.Error):  # in a transaction that failed: what it failed of is told
-            db.unregister("incoming")
 
 
 def _files(folder: Path | None) -> dict[str, Path]:

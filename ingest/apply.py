@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from ingest import account, calls, identity, marking, quarantine, skew, tools
 from ingest.account import Landed
-from ingest.adapter import LINES, PIECE, Adapter
+from ingest.adapter import Adapter, seen
 from ingest.marking import Written
 from ingest.segment import Batched
 from ingest.store import Db, Store, fetch
@@ -142,7 +142,7 @@ def table_of(group: Sequence[Written], poison: Mapping[int, str]) -> pa.Table:
     markers = [each.batch.marker for each in group]
     count = sum(counts)
     at = pa.scalar(group[0].batch.at, pa.timestamp("us", "UTC"))
-    table = pa.table(
+    return pa.table(
         {
             "ledger_seq": pa.array(list(seqs), pa.uint64()),
             "source": _repeated([marker.source for marker in markers], counts),
@@ -151,7 +151,6 @@ def table_of(group: Sequence[Written], poison: Mapping[int, str]) -> pa.Table:
             "doc": _texts(docs),
         }
     )
-    return pa.Table.from_batches(table.to_batches(max_chunksize=PIECE), table.schema)
 
 
 def _repeated(texts: Sequence[str], counts: Sequence[int]) -> pa.Array:
@@ -175,10 +174,8 @@ def _adapt(
 ) -> tuple[dict[str, Any], set[int]]:
     """What the adapter makes of the lines into `fresh`. Returns the facts about it, and the
     positions of the lines that it makes nothing of."""
-    db.register("incoming", table)
     try:
-        with _planned_for(db, table.num_rows):
-            db.execute(LINES)
+        with _planned_for(db, table.num_rows), seen(db, table):
             db.execute(tools.TABLE)
             db.execute("SET VARIABLE zone = $zone", {"zone": group[0].batch.marker.zone})
             sql = FRESH.format(events=adapter.events, op=tools.OP, basis=tools.BASIS)
@@ -189,9 +186,6 @@ def _adapt(
         if isinstance(error, duckdb.OutOfMemoryException):  # which is no word about the lines
             raise
         raise AdapterError(str(error).splitlines()[0][:200]) from None
-    finally:
-        with suppress(duckdb.Error):  # in a transaction that failed: the next one has its own
-            db.unregister("incoming")
     return facts, {row[0] for row in silent}
 
 

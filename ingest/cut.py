@@ -11,7 +11,7 @@ from ingest.batch import Line
 from ingest.config import Source
 from ingest.containers import Unwrapped, Wrapper
 from ingest.documents import Documents
-from ingest.split import BOM, HEAD, Splitter
+from ingest.split import BOM, HEAD, Splitter, by_line, elements
 
 
 class Cutter(Protocol):
@@ -60,6 +60,13 @@ LINES = How()
 def how(header: Header, source: Source) -> How:
     """What a source's adapter and its settings say."""
     return How(header.format, header.envelope, source.wrapper, source.zone)
+
+
+def of_body(body: bytes, header: Header, max_line: int) -> list[Line]:
+    """The lines of what was sent at once, in an adapter's format."""
+    if header.format == "text":
+        return by_line(body, max_line, header.envelope)
+    return elements(body, max_line, header.envelope)
 
 
 def _spread(start: bytes, envelope: str | None) -> bool:

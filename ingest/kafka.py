@@ -15,7 +15,8 @@ from ingest import otlp
 from ingest.adapter import Header
 from ingest.batch import Batch, Line, Offset
 from ingest.config import ConfigError, Kafka, Secret, Source
-from ingest.split import Splitter, elements, limited
+from ingest.cut import of_body
+from ingest.split import limited
 
 AT_ONCE = 1000  # messages
 OURS = ("bootstrap.servers", "group.id", "enable.auto.commit", "enable.auto.offset.store")
@@ -126,10 +127,7 @@ class Stream:
                 return otlp.lines(value, packed, signal, self._max_line)
             except otlp.OtlpError:
                 return [limited(value, self._max_line)]  # into quarantine
-        if self._header.format == "text":
-            splitter = Splitter(self._max_line, self._header.envelope)
-            return splitter.split(value) + splitter.finish()
-        return elements(value, self._max_line, self._header.envelope)
+        return of_body(value, self._header, self._max_line)
 
 
 def _consumer(name: str, kafka: Kafka, failed: Any) -> tuple[Any, Any]:

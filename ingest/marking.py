@@ -13,7 +13,7 @@ import pyarrow as pa
 from ingest.hosts import canonical_host
 from ingest.reading import Lines
 from ingest.segment import Batched
-from ingest.store import Db
+from ingest.store import Db, beside
 
 ODD = pa.schema(
     {"seq": pa.uint64(), "marks": pa.list_(pa.string()), "paths": pa.list_(pa.string())}
@@ -59,9 +59,8 @@ def _odd(db: Db, group: Sequence[Written]) -> None:
             odd["marks"].append(list(its.marks if its else ()))
             odd["paths"].append(list(paths.get(number, ())))
     if odd["seq"]:  # one by one they would hold up everybody: a log may have one in every line
-        db.register("odd", pa.table(odd, ODD))
-        db.execute(MARKED)
-        db.unregister("odd")
+        with beside(db, "odd", pa.table(odd, ODD)):
+            db.execute(MARKED)
 
 
 def _bind(db: Db, agent: str | None) -> None:
@@ -90,6 +89,5 @@ def _canonical(db: Db, found: Sequence[str]) -> None:
                 "now": pa.array([each[1] for each in changed], pa.string()),
             }
         )
-        db.register("spelling", table)
-        db.execute('UPDATE fresh SET host = s."now" FROM spelling s WHERE host = s.was')
-        db.unregister("spelling")
+        with beside(db, "spelling", table):
+            db.execute('UPDATE fresh SET host = s."now" FROM spelling s WHERE host = s.was')

@@ -3,7 +3,7 @@
 Reads: a batch. Writes: quarantine. Next: detectors/metrics.py.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import msgspec
@@ -13,7 +13,7 @@ from ingest.adapter import Adapter
 from ingest.batch import Oversized
 from ingest.reading import Lines
 from ingest.segment import Batched
-from ingest.store import Db
+from ingest.store import Db, beside
 
 KINDS = (
     pa.uint64(), pa.string(), pa.timestamp("us", "UTC"), *[pa.string()] * 4,
@@ -40,13 +40,18 @@ def keep(
     rows: list[tuple[Any, ...]] = []
     mute = poison.keys() | silent
     numbers = range(len(lines.docs)) if mute else sorted(lines.odd)
-    timeless = _timeless(db, [lines.docs[n] for n in numbers if batch.place(n) in silent], adapter)
+    found = {
+        seq: doc
+        for n in numbers
+        if (seq := batch.place(n)) in silent and (doc := lines.docs[n]) is not None
+    }
+    timeless = _timeless(db, found, adapter)
     for number in numbers:
         seq, doc = batch.place(number), lines.docs[number]
         if doc is None:
             reason, detail = lines.odd[number].reason, lines.odd[number].error
         elif seq in mute:
-            reason, detail = _why(doc, adapter, poison.get(seq), timeless)
+            reason, detail = _why(adapter, poison.get(seq), timeless.get(seq))
         else:
             continue
         kept = lines.entries.lines[number]
@@ -66,18 +71,19 @@ def _put(db: Db, rows: list[tuple[Any, ...]]) -> None:
         pa.array(column, kind) for column, kind in zip(zip(*rows, strict=True), KINDS, strict=True)
     ]
     names = [f"c{number}" for number in range(len(KINDS))]
-    db.register("refused", pa.table(columns, names))
-    db.execute("INSERT INTO quarantine SELECT * FROM refused")
-    db.unregister("refused")
+    with beside(db, "refused", pa.table(columns, names)):
+        db.execute("INSERT INTO quarantine SELECT * FROM refused")
 
 
-def _timeless(db: Db, docs: Sequence[str | bytes | None], adapter: Adapter) -> set[str]:
-    """The texts under the adapter's key of the time that tell none between 2000 and 2100."""
-    if adapter.header.time is None or not docs:
-        return set()
-    texts = sorted({_time(doc, adapter.header.time) for doc in docs if doc is not None})
-    rows = db.execute(TIMELESS, {"texts": texts}).fetchall()
-    return {row[0] for row in rows}
+def _timeless(db: Db, docs: Mapping[int, str | bytes], adapter: Adapter) -> dict[int, str]:
+    """Of lines by position: what stands under the adapter's key of the time, where that tells none
+    between 2000 and 2100."""
+    if (key := adapter.header.time) is None or not docs:
+        return {}
+    texts = {seq: _time(doc, key) for seq, doc in docs.items()}
+    rows = db.execute(TIMELESS, {"texts": sorted(set(texts.values()))}).fetchall()
+    bad = {row[0] for row in rows}
+    return {seq: text for seq, text in texts.items() if text in bad}
 
 
 _members = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode  # a number may be of any length
@@ -88,12 +94,9 @@ def _time(doc: str | bytes, key: str) -> str:
     return str(msgspec.json.decode(found)) if found[:1] == b'"' else found.decode()
 
 
-def _why(
-    doc: str | bytes, adapter: Adapter, raised: str | None, timeless: set[str]
-) -> tuple[str, str]:
+def _why(adapter: Adapter, raised: str | None, time: str | None) -> tuple[str, str]:
     if raised:
         return "schema", f"the adapter {adapter.id!r} cannot read it: {raised}"
-    key = adapter.header.time
-    if key and timeless and (text := _time(doc, key)) in timeless:
-        return "time", f"no usable time under {key!r}: {text[:80]!r}"
+    if time is not None:
+        return "time", f"no usable time under {adapter.header.time!r}: {time[:80]!r}"
     return "schema", f"the adapter {adapter.id!r} finds no event in it"

@@ -18,7 +18,7 @@ from ingest import apply, calls, identity
 from ingest.ledger import opened
 from ingest.manifest import file_of
 from ingest.segment import Batched, read_batches
-from ingest.store import Db, fetch, one
+from ingest.store import Db, beside, fetch, insert, one
 
 # An operation of high risk: by its own word, by the policy, or because somebody refused or had to
 # be asked, or because it changed the rules of the game.
@@ -109,17 +109,18 @@ def keep(db: Db, last: int, high: datetime) -> list[int]:
 
 def floor_of(db: Db, last: int, kept: Sequence[int]) -> datetime | None:
     """The time of the newest event that goes, None where none does."""
-    db.register("staying", pa.table({"seq": pa.array(kept, pa.uint64())}))
-    try:
+    with beside(db, "staying", _positions(kept)):
         found = one(
             db,
             "SELECT max(ts) FROM events WHERE ledger_seq <= ?"
             " AND ledger_seq NOT IN (SELECT seq FROM staying)",
             [last],
         )
-    finally:
-        db.unregister("staying")
     return found if isinstance(found, datetime) else None
+
+
+def _positions(seqs: Sequence[int]) -> pa.Table:
+    return pa.table({"seq": pa.array(seqs, pa.uint64())})
 
 
 def land(db: Db, batch: Batched, number: int, detail: dict[str, Any], folder: Path) -> None:
@@ -143,8 +144,7 @@ def land(db: Db, batch: Batched, number: int, detail: dict[str, Any], folder: Pa
     for table, rows in done.sums.items():
         db.execute(f"DELETE FROM {table}")
         for row in rows:
-            names, places = ", ".join(row), ", ".join(f"${name}" for name in row)
-            db.execute(f"INSERT INTO {table} ({names}) VALUES ({places})", row)
+            insert(db, table, row)
     db.execute("DELETE FROM attempts WHERE ts < ?", [done.before])
     db.execute(
         "DELETE FROM alert_events WHERE ts < ? AND alert_id IN"
@@ -168,9 +168,8 @@ def _tables(db: Db, done: Pruned, folder: Path) -> None:
                     seqs += batch.seqs
     db.execute("CREATE OR REPLACE TEMP TABLE kept (seq UBIGINT)")
     db.execute("CREATE OR REPLACE TEMP TABLE emptied (first UBIGINT, last UBIGINT)")
-    db.register("seqs", pa.table({"seq": pa.array(seqs, pa.uint64())}))
-    db.execute("INSERT INTO kept SELECT seq FROM seqs")
-    db.unregister("seqs")
+    with beside(db, "seqs", _positions(seqs)):
+        db.execute("INSERT INTO kept SELECT seq FROM seqs")
     if ranges:
         db.executemany("INSERT INTO emptied VALUES (?, ?)", ranges)
 

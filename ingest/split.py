@@ -142,12 +142,17 @@ def elements(body: bytes, max_line: int, envelope: str | None = None) -> list[Li
     else:
         found = None
     if found is None:
-        splitter = Splitter(max_line, envelope)
-        return splitter.split(body) + splitter.finish()
+        return by_line(body, max_line, envelope)
     flat = (on_one_line(item) for item in found)
     if envelope is not None:
         flat = (part for item in flat for part in opened(item, envelope))
     return [limited(item, max_line) for item in flat]
+
+
+def by_line(body: bytes, max_line: int, envelope: str | None = None) -> list[Line]:
+    """The lines of a whole text, wherever it has line ends."""
+    splitter = Splitter(max_line, envelope)
+    return splitter.split(body) + splitter.finish()
 
 
 def on_one_line(item: bytes) -> bytes:

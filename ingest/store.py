@@ -9,13 +9,14 @@ Reads: ingest/schema.sql, ingest/macros.sql. Writes: the database file. Next: in
 
 import re
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
 import duckdb
+import pyarrow as pa
 
 Db = duckdb.DuckDBPyConnection
 CHECKPOINT_AT = (
@@ -189,6 +190,23 @@ def one(db: Db, sql: str, params: list[Any] | dict[str, Any] | None = None) -> A
     """The only value of a one-row result, or None without a row."""
     found = db.execute(sql, params).fetchall()
     return found[0][0] if found else None
+
+
+@contextmanager
+def beside(db: Db, name: str, table: pa.Table) -> Iterator[None]:
+    """While it is open, a table of Arrow's can be asked under `name`."""
+    db.register(name, table)
+    try:
+        yield
+    finally:
+        with suppress(duckdb.Error):  # in a transaction that failed: what it failed of is told
+            db.unregister(name)
+
+
+def insert(db: Db, table: str, row: Mapping[str, Any]) -> None:
+    """Put one row in, by the names of its columns, which are our own."""
+    names, places = ", ".join(row), ", ".join(f"${name}" for name in row)
+    db.execute(f"INSERT INTO {table} ({names}) VALUES ({places})", dict(row))  # noqa: S608
 
 
 def open_store(path: Path, memory_limit: str | None = None) -> Store:
