@@ -1,22 +1,17 @@
 """What the detectors say about themselves: the headers of detectors/catalogue/, nothing run."""
 
-import ast
-import tomllib
 from functools import cache
 from pathlib import Path
 from typing import Any
 
-import detectors
+from detectors.detector import files
 from ingest.config import ConfigError, header
-
-FOLDER = Path(detectors.__file__).with_name("catalogue")
 
 
 @cache  # files of the installed release: the same for everybody, until the next start
 def headers() -> dict[str, dict[str, Any]]:
     """Per detector its header: title, severity, why, respond, quiet, params. One page of text."""
-    files = [path for path in sorted(FOLDER.glob("*.*")) if path.suffix in (".sql", ".py")]
-    return {path.stem: _header(path) for path in files if path.stem != "__init__"}
+    return {path.stem: _header(path) for path in files().values()}
 
 
 def said(detector: str, key: str) -> str:
@@ -35,9 +30,6 @@ def thresholds(detector: str) -> dict[str, Any]:
 
 def _header(path: Path) -> dict[str, Any]:
     try:
-        if path.suffix == ".sql":
-            return header(path)[0]
-        words = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or ""
-        return tomllib.loads(words)
-    except (ConfigError, tomllib.TOMLDecodeError, SyntaxError):
+        return header(path)[0]
+    except ConfigError:
         return {}

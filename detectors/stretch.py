@@ -13,11 +13,11 @@ from typing import Any
 import msgspec
 import pyarrow as pa
 
-from detectors.detector import PROMISED, Detector
+from detectors.detector import OPTIONAL, PROMISED, Detector
 from detectors.ranges import Range
 from ingest.store import Db, beside, fetch
 
-NOT_FACTS = {*PROMISED, "severity", "tenant"}
+NOT_FACTS = {*PROMISED, *OPTIONAL}
 COLUMNS = "tenant, subject, started_at, ended_at, severity, event_ids, facts"
 SEVERITIES = ("low", "medium", "high", "critical")
 COLUMNS_OF_T = ", ".join(f"t.{name}" for name in COLUMNS.split(", "))

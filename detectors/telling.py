@@ -91,7 +91,10 @@ def _kind(row: Mapping[str, Any], now: datetime) -> str | None:
 
 
 def _quiet(db: Db, each: Detector, row: Mapping[str, Any], now: datetime) -> str | None:
-    """Why nobody is told: silenced, inhibited, or the same subject was told of just before."""
+    """Why nobody is told: a detector in shadow, a silence, an alert that says it already, or the
+    same subject was told of just before."""
+    if each.status == "shadow":
+        return "shadow"
     if fetch(
         db,
         "SELECT 1 FROM silences WHERE expires_at > $now::TIMESTAMPTZ"

@@ -120,6 +120,10 @@ CREATE OR REPLACE MACRO op_of(x) AS CASE
   WHEN regexp_matches(words(x), '(^|[^a-z])(verify|check|validate|confirm|test|lint|dry)([^a-z]|$)') THEN 'verify'
   WHEN regexp_matches(words(x), '(^|[^a-z])(get|list|read|search|lookup|look|query|find|fetch|view|describe|show|count|glob|grep|ls|browse|export|download|retrieve|retrieval)([^a-z]|$)') THEN 'lookup' END;
 
+-- whom something is counted for, where a log names no agent; the same text in every detector, so that alerts about one are found together
+CREATE OR REPLACE MACRO actor(p_agent, p_principal, p_session, p_trace, p_source) AS
+  coalesce(p_agent, 'principal ' || p_principal, 'session ' || p_session, 'trace ' || p_trace, 'source ' || p_source);
+
 -- the policy in force: local time, the hours when nobody watches, the hosts that may be called. A subquery that depends on no row runs once a query.
 CREATE OR REPLACE MACRO policy_doc() AS (SELECT max_by(doc, {'at': loaded_at, 'row': rowid}) FROM policies);
 CREATE OR REPLACE MACRO local_zone() AS (SELECT coalesce(policy_doc() ->> '$.global.timezone', 'UTC'));

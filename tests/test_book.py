@@ -12,9 +12,8 @@ import pytest
 import typer.main
 from jsonschema import Draft202012Validator
 
-from detectors import coverage, metrics
+from detectors import coverage, detector, metrics
 from detectors.coverage import Feed
-from detectors.detector import CATALOGUE, Header
 from gatewatch.cli import app
 from ingest import adapter
 from ingest.config import convert, header, read_settings
@@ -143,9 +142,9 @@ def catalogue() -> str:
         "Parameters go into gatewatch.toml, as `[detectors.NAME]`.",
         "`enabled = false` switches a detector off.",
     ]
-    for path in sorted(CATALOGUE.glob("*.sql")):
-        told = convert(header(path)[0], Header, str(path))
-        page += ["", f"## {path.stem}", "", f"Severity {told.severity}. *{told.title}*", ""]
+    for name, path in detector.files().items():
+        told = detector.declared(path)
+        page += ["", f"## {name}", "", f"Severity {told.severity}. *{told.title}*", ""]
         page += [f"- Why: {told.why}", f"- Do: {told.respond}", f"- Quiet: {told.quiet}"]
         page += [f"- Needs: {', '.join(told.needs)}."] if told.needs else []
         page += [f"- Says nothing while {', '.join(told.inhibited_by)} tells of the same."] * bool(
@@ -202,10 +201,8 @@ def fed_by(name: str) -> str:
     with memory_store().writing() as db:
         columns = coverage.columns_of(db)
     wanted = coverage.needs(
-        {path.stem: convert(header(path)[0], Header, str(path)).needs
-         for path in sorted(CATALOGUE.glob("*.sql"))},
-        columns,
-    )  # fmt: skip
+        {each: detector.declared(path).needs for each, path in detector.files().items()}, columns
+    )
     golden = (SAMPLES / f"{name}.golden.ndjson").read_text(encoding="utf-8").splitlines()
     every = [need for those in wanted.values() for need in those]
     held = coverage.sampled([json.loads(line) for line in golden], every)

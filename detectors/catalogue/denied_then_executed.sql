@@ -12,7 +12,7 @@
 -- within    = { type = "interval", default = "15 minutes", min = "1 second", max = "1 day" }
 
 WITH mixed AS (  -- calls that were denied at some time and executed at some time: there should be few
-    SELECT coalesce(agent, 'session ' || session, 'trace ' || trace_id, 'principal ' || principal, 'source ' || source) AS subject,
+    SELECT actor(agent, principal, session, trace_id, source) AS subject,
            coalesce(tenant, '') AS tenant, call_key, tool, call_id, trace_id, event_ids, ts, last_ts
     FROM calls
     WHERE denied_at IS NOT NULL AND executed_at IS NOT NULL AND last_ts >= $since AND ts < $until
@@ -35,7 +35,7 @@ overruled AS (  -- the last word before each execution was no
     GROUP BY ALL
 ),
 undecided AS (  -- executions that no gate knows of
-    SELECT coalesce(agent, 'session ' || session, 'trace ' || trace_id, 'principal ' || principal, 'source ' || source) AS subject,
+    SELECT actor(agent, principal, session, trace_id, source) AS subject,
            coalesce(tenant, '') AS tenant, tool, params_digest, call_id, trace_id,
            executed_at AS ran_at, executed_by AS ran_by
     FROM calls
@@ -43,7 +43,7 @@ undecided AS (  -- executions that no gate knows of
       AND decision IS NULL AND tool IS NOT NULL AND params_digest IS NOT NULL
 ),
 words AS (  -- what gates said of the same thing; of one instant, a yes counts
-    SELECT coalesce(agent, 'session ' || session, 'trace ' || trace_id, 'principal ' || principal, 'source ' || source) AS subject,
+    SELECT actor(agent, principal, session, trace_id, source) AS subject,
            coalesce(tenant, '') AS tenant, tool, params_digest, decided_at,
            min({'decision': decision, 'event_id': decided_by, 'reason': reason}) AS word
     FROM calls

@@ -13,7 +13,7 @@
 -- within    = { type = "interval", default = "10 minutes", min = "1 second", max = "10 minutes" }
 
 WITH hot AS (  -- a row ends with a denial: only who was just denied is looked at any further back
-    SELECT DISTINCT coalesce(agent, 'principal ' || principal, 'session ' || session, 'trace ' || trace_id, 'source ' || source) AS subject,
+    SELECT DISTINCT actor(agent, principal, session, trace_id, source) AS subject,
                     coalesce(tenant, '') AS tenant, tool
     FROM calls
     WHERE ts >= $since AND ts < $until AND decision = 'deny'
@@ -23,7 +23,7 @@ decided AS (
            coalesce(c.decided_by, c.event_ids[1]) AS event_id
     FROM calls c
     JOIN hot h ON h.tool = c.tool AND h.tenant = coalesce(c.tenant, '')
-              AND h.subject = coalesce(c.agent, 'principal ' || c.principal, 'session ' || c.session, 'trace ' || c.trace_id, 'source ' || c.source)
+              AND h.subject = actor(c.agent, c.principal, c.session, c.trace_id, c.source)
     WHERE c.ts >= $since - $lookback AND c.ts < $until
       -- an approval that nobody answered, or that was called off, is no answer
       AND (c.decision = 'allow' OR (c.decision = 'deny' AND coalesce(c.reason_code, '') NOT IN ('expired', 'cancelled')))

@@ -24,10 +24,8 @@ WITH attempts AS (
 unlisted AS (  -- an address that no reader can make out is on no list
     SELECT host FROM (SELECT DISTINCT host FROM attempts) WHERE NOT host_listed(host)
 )
-SELECT coalesce(a.agent, 'principal ' || a.principal, 'session ' || a.session, 'trace ' || a.trace_id,
-                'source ' || a.source)
-           || ' -> ' || coalesce(a.host, '(unreadable host)') AS subject,
-       coalesce(a.tenant, '') AS tenant, a.ts AS started_at, a.ts AS ended_at, [a.event_id] AS event_ids,
+SELECT actor(a.agent, a.principal, a.session, a.trace_id, a.source) || ' -> ' || coalesce(a.host, '(unreadable host)') AS subject,
+       coalesce(a.tenant, '') AS tenant, a.ts AS started_at, a.ts AS ended_at, [a.event_id] AS event_ids, a.agent,
        CASE WHEN a.refused THEN 'low' ELSE 'high' END AS severity,
        a.host, a.tool,
        CASE WHEN a.refused THEN 'denied' WHEN a.ran THEN 'executed' ELSE 'allowed' END AS outcome,

@@ -4,10 +4,9 @@ from datetime import UTC, datetime
 
 import pytest
 
-from detectors import coverage
-from detectors.detector import CATALOGUE, Header
+from detectors import coverage, detector
 from ingest import adapter
-from ingest.config import ConfigError, convert, header
+from ingest.config import ConfigError
 from ingest.store import memory_store
 
 COLUMNS = ("agent", "tool", "decision", "status", "host", "trace_id", "call_id", "kind")
@@ -85,10 +84,7 @@ def test_a_need_of_nothing_is_named(text: str, said: str) -> None:
 
 
 def test_every_detector_needs_columns_that_there_are() -> None:
-    headers = {
-        path.stem: convert(header(path)[0], Header, str(path)).needs
-        for path in CATALOGUE.glob("*.sql")
-    }
+    headers = {name: detector.declared(path).needs for name, path in detector.files().items()}
     with memory_store().writing() as db:
         wanted = coverage.needs(headers, coverage.columns_of(db))
 

@@ -8,7 +8,7 @@ import pytest
 
 from detectors import detector
 from ingest.config import ConfigError
-from tests.kit import CATALOGUE, loaded, store
+from tests.kit import loaded, store
 
 GOOD = """-- title     = "{subject}: {calls} calls of {tool}"
 -- title_zh  = "{subject}：{calls} 次"
@@ -95,7 +95,7 @@ def test_another_text_or_another_value_is_another_version(tmp_path: Path) -> Non
             "",
         ),
         ("FROM calls", "FROM alerts", "a detector may not read alerts: only what happened."),
-        ("default = 3", "default = 8", "calls: 8 is above the maximum, 7."),
+        ("default = 3", "default = 8", "params.calls: 8 is above the maximum, 7."),
         ("-- calls ", "-- until ", "a parameter can't be called 'until'."),
         ('lookback  = "1 hour"', 'lookback  = "soon"', "lookback: 'soon' is not of type interval."),
     ],
@@ -204,7 +204,9 @@ def test_a_detector_says_whether_the_policy_changes_its_rows() -> None:
 
 
 def test_the_catalogue_is_listed_without_reading_a_file() -> None:
-    assert detector.names() == sorted(path.stem for path in CATALOGUE.glob("*.sql"))
+    assert detector.names() == sorted(
+        path.stem for path in detector.CATALOGUE.glob("*.*") if path.suffix in (".py", ".sql")
+    )
 
 
 def test_a_title_holds_each_value_on_one_line_and_short() -> None:

@@ -6,6 +6,8 @@ import pytest
 
 from tests.kit import Event, at, case, events, expected, judge, united
 
+LOW = {"requests": 2, "cap": 2, "min_baseline": 3}
+
 NEW_YORK = {"global": {"timezone": "America/New_York"}}
 CASE_SETTINGS = {"min_approvals": ("requests", "cap")}  # a case has no earlier nights
 

@@ -6,6 +6,8 @@ import pytest
 
 from tests.kit import Event, case, events, expected, judge, united
 
+LOW = {"most": 1}
+
 SHANGHAI = {"global": {"timezone": "Asia/Shanghai"}}
 CASE_SETTINGS = {"min_changes": ("most", -1)}  # ours: more than `most`; the window is the local day
 

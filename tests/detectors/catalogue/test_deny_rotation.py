@@ -6,6 +6,8 @@ import pytest
 
 from tests.kit import Event, allowed, case, denied, events, expected, judge, united
 
+LOW = {"denials": 2}
+
 GAP = timedelta(minutes=10)
 
 

@@ -24,6 +24,8 @@ from tests.kit import (
     united,
 )
 
+LOW = {"min_calls": 1, "cap": 2, "min_baseline": 3, "factor": 2}
+
 GAP = timedelta(minutes=15)
 START = at("2026-03-08T00:00:00")
 MINUTE = timedelta(minutes=1)

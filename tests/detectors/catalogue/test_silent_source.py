@@ -6,6 +6,8 @@ import pyarrow as pa
 from detectors import detector
 from tests.kit import INSTANT, agreed, at, forget, loaded, store, united
 
+EVENTS = False  # it looks at arrivals alone
+
 MINUTE = timedelta(minutes=1)
 START = at("2026-03-09T00:00:00")
 
