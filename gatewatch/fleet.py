@@ -77,19 +77,65 @@ class _Task:
     left: int
 
 
-class Fleet:
-    """Goes through time in one direction: `until(moment)` gives every line before that moment."""
+class Stream:
+    """Acts that come by chance, each kind at a rate of its own; an act says lines, later ones too.
 
-    def __init__(self, start: datetime, zone: tzinfo, seed: int = 7) -> None:
+    Goes through time in one direction: `until(moment)` gives every line before that moment.
+    """
+
+    def __init__(
+        self, start: datetime, acts: Mapping[str, Callable[[datetime], None]], seed: int
+    ) -> None:
         self._rng = random.Random(seed)  # noqa: S311 - a simulation, and the same one each time
-        self._zone, self._quick = zone, dict[str, float]()  # acts an hour, where quickened
-        self._at = start
+        self._at, self._acts = start, acts
         self._waiting: list[tuple[datetime, int, str, dict[str, Any]]] = []
         self._count = 0
+        self._next = {kind: self._after(kind, start) for kind in acts}
+
+    def rate(self, kind: str, when: datetime) -> float:
+        """Acts of this kind an hour."""
+        raise NotImplementedError
+
+    def until(self, moment: datetime) -> list[Line]:
+        """Every line from where the last call ended up to `moment`, in order of time."""
+        done = self.told(moment)
+        return [line(at, f"ev-{n:07}", {"agent": who, **fields}) for at, n, who, fields in done]
+
+    def told(self, moment: datetime) -> list[tuple[datetime, int, str, dict[str, Any]]]:
+        """The same, not yet as text: time, number, agent, the other fields."""
+        while True:
+            kind = min(self._next, key=lambda each: self._next[each])
+            when = self._next[kind]
+            if when >= moment:
+                break
+            self._acts[kind](when)
+            self._next[kind] = self._after(kind, when)
+        self._at = moment
+        done = []
+        while self._waiting and self._waiting[0][0] < moment:
+            done.append(heapq.heappop(self._waiting))
+        return done
+
+    def _after(self, kind: str, when: datetime) -> datetime:
+        return when + timedelta(hours=self._rng.expovariate(self.rate(kind, when)))
+
+    def _say(self, at: datetime, agent: str, **fields: Any) -> None:
+        self._count += 1
+        heapq.heappush(self._waiting, (at, self._count, agent, fields))
+
+    def _seconds(self, low: float, high: float) -> timedelta:
+        return timedelta(seconds=self._rng.uniform(low, high))
+
+
+class Fleet(Stream):
+    """Forty agents; people watch by day, in `zone`."""
+
+    def __init__(self, start: datetime, zone: tzinfo, seed: int = 7) -> None:
+        self._zone, self._quick = zone, dict[str, float]()  # acts an hour, where quickened
         self._tasks: dict[str, _Task] = {}
         self._busy: dict[tuple[str, str], datetime] = {}  # agent and tool that a denial concerns
         self._changed: dict[tuple[str, date], int] = {}
-        self._acts: Mapping[str, Callable[[datetime], None]] = {
+        acts: Mapping[str, Callable[[datetime], None]] = {
             "call": self._call,
             "outside": self._outside,
             "model": self._model,
@@ -99,7 +145,7 @@ class Fleet:
             "approval": self._approval,
             "deploy": self._deploy,
         }
-        self._next = {kind: self._after(kind, start) for kind in RATES}
+        super().__init__(start, acts, seed)
 
     def quicken(self, per_second: float) -> None:
         """From now on about so many lines a second, of kinds that nobody compares with before."""
@@ -108,30 +154,10 @@ class Fleet:
             self._quick[kind] = per_second * 3600 * RATES[kind][1] / whole
             self._next[kind] = self._after(kind, self._at)
 
-    def until(self, moment: datetime) -> list[Line]:
-        """Every line from where the last call ended up to `moment`, in order of time."""
-        while True:
-            kind = min(self._next, key=lambda each: self._next[each])
-            when = self._next[kind]
-            if when >= moment:
-                break
-            self._acts[kind](when)
-            self._next[kind] = self._after(kind, when)
-        self._at = moment
-        done: list[Line] = []
-        while self._waiting and self._waiting[0][0] < moment:
-            at, number, agent, fields = heapq.heappop(self._waiting)
-            done.append(line(at, f"ev-{number:07}", {"agent": agent, **fields}))
-        return done
-
-    def _after(self, kind: str, when: datetime) -> datetime:
+    def rate(self, kind: str, when: datetime) -> float:
         day, night = RATES[kind]
-        rate = day if when.astimezone(self._zone).hour in DAY else night
-        return when + timedelta(hours=self._rng.expovariate(self._quick.get(kind, rate)))
-
-    def _say(self, at: datetime, agent: str, **fields: Any) -> None:
-        self._count += 1
-        heapq.heappush(self._waiting, (at, self._count, agent, fields))
+        usual = day if when.astimezone(self._zone).hour in DAY else night
+        return self._quick.get(kind, usual)
 
     def _task(self, agent: str, fresh: bool = False) -> dict[str, str]:
         """The chain that the agent's next call belongs to."""
@@ -249,9 +275,6 @@ class Fleet:
             what = {"config_object": name, "config_after": {"limit": limit}, "status": "ok"}
             used = {"kind": "config_change", "tool": "ops.update_route", **task}
             self._say(at + n * self._seconds(60, 300), agent, **used, **what)
-
-    def _seconds(self, low: float, high: float) -> timedelta:
-        return timedelta(seconds=self._rng.uniform(low, high))
 
 
 def line(at: datetime, event_id: str, fields: Mapping[str, Any]) -> Line:
