@@ -124,6 +124,13 @@ CREATE OR REPLACE MACRO op_of(x) AS CASE
 CREATE OR REPLACE MACRO actor(p_agent, p_principal, p_session, p_trace, p_source) AS
   coalesce(p_agent, 'principal ' || p_principal, 'session ' || p_session, 'trace ' || p_trace, 'source ' || p_source);
 
+-- a person's name without its spelling: {name, place}; place is '' where none is told, CORP of CORP\wang, corp.example of wang@corp.example
+CREATE OR REPLACE MACRO bare_person(p_who) AS regexp_replace(regexp_replace(lower(trim(p_who)), '^.*<([^<>]+)>$', '\1'), '^(user|human|person|mailto|acct):', '');
+CREATE OR REPLACE MACRO person_of(p_who) AS {
+  'name': regexp_replace(regexp_replace(bare_person(p_who), '^[^\\]*\\', ''), '@[^@]*$', ''),
+  'place': rtrim(CASE WHEN contains(bare_person(p_who), '\') THEN regexp_extract(bare_person(p_who), '^([^\\]*)\\', 1)
+                      ELSE regexp_extract(bare_person(p_who), '@([^@]*)$', 1) END, '.')};
+
 -- the policy in force: local time, the hours when nobody watches, the hosts that may be called. A subquery that depends on no row runs once a query.
 CREATE OR REPLACE MACRO policy_doc() AS (SELECT max_by(doc, {'at': loaded_at, 'row': rowid}) FROM policies);
 CREATE OR REPLACE MACRO local_zone() AS (SELECT coalesce(policy_doc() ->> '$.global.timezone', 'UTC'));
@@ -153,3 +160,13 @@ CREATE OR REPLACE MACRO egress_hosts() AS (SELECT strs(policy_doc() -> '$.egress
 CREATE OR REPLACE MACRO egress_listed() AS egress_hosts() IS NOT NULL;
 CREATE OR REPLACE MACRO host_listed(p_host) AS coalesce(list_contains(egress_hosts(), p_host)
   OR len(list_filter(egress_hosts(), lambda lam_h: starts_with(lam_h, '*.') AND ends_with(p_host, lam_h[2:]))) > 0, false);
+
+-- accounts. Is a name one of a comma-separated list, where * stands for anything; NULL is none
+CREATE OR REPLACE MACRO named_in(p_name, p_list) AS coalesce(len(list_filter(string_split(p_list, ','),
+  lambda lam_g: trim(lam_g) <> '' AND lower(p_name) GLOB lower(trim(lam_g)))) > 0, false);
+-- an account that is made for programs, by the spellings of clouds and by the words in its name
+CREATE OR REPLACE MACRO machine_account(p_name) AS regexp_matches(lower(p_name), '^system:|^spiffe://|:assumed-role/|:role/|gserviceaccount\.com$|\.amazonaws\.com$|\$$'
+  '|(^|[^a-z])(svc|service|srv|bots?|agents?|robot|automation|auto|no-?reply|ci|cd|deploy(er)?|system|daemon|api|apps?|pipeline|runner|gateway|gw|proxy|workers?|jobs?|cron|batch|prod|test|staging|backend|server|client|machine|admin|root|ops|team|support|info|mcp|llm|ai)([^a-z]|$)');
+-- first name and last name, as in jane.doe@corp.example, CORP\jane.doe or arn:aws:iam::1:user/jane.doe
+CREATE OR REPLACE MACRO persons_name(p_name) AS NOT machine_account(regexp_replace(p_name, '@.*$', '')) AND NOT regexp_matches(lower(p_name), 'gserviceaccount\.com$')
+  AND regexp_matches(lower(p_name), '^([a-z]{2,}\.[a-z]{2,}\d{0,3}@|[a-z0-9._-]+\\[a-z]{2,}\.[a-z]{2,}\d{0,3}$)|[/:]user/[a-z]{2,}\.[a-z]{2,}\d{0,3}$');
