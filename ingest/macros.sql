@@ -170,3 +170,14 @@ CREATE OR REPLACE MACRO machine_account(p_name) AS regexp_matches(lower(p_name),
 -- first name and last name, as in jane.doe@corp.example, CORP\jane.doe or arn:aws:iam::1:user/jane.doe
 CREATE OR REPLACE MACRO persons_name(p_name) AS NOT machine_account(regexp_replace(p_name, '@.*$', '')) AND NOT regexp_matches(lower(p_name), 'gserviceaccount\.com$')
   AND regexp_matches(lower(p_name), '^([a-z]{2,}\.[a-z]{2,}\d{0,3}@|[a-z0-9._-]+\\[a-z]{2,}\.[a-z]{2,}\d{0,3}$)|[/:]user/[a-z]{2,}\.[a-z]{2,}\d{0,3}$');
+
+-- commits and lookups. The idempotency key in a call's parameters, by the names that payment and cloud interfaces give it, at any depth
+CREATE OR REPLACE MACRO commit_key(p_params) AS CASE WHEN regexp_matches(p_params::VARCHAR, '(?i)idempoten|client_?(request_?)?token')
+  THEN nz(regexp_extract(p_params::VARCHAR, '(?i)"(x-)?(idempotency[-_ ]?key|client[-_]?(request[-_]?)?token)"\s*:\s*"?([^",}\]]+)', 4)) END;
+-- an error after which it is certain that nothing was done
+CREATE OR REPLACE MACRO refused_clearly(p_error) AS regexp_matches(lower(p_error), '(^|\D)4(0[0-79]|[1-9]\d)(\D|$)|invalid|validation|bad request|not found|no such|forbidden'
+  '|unauthori[sz]ed|denied|declined|insufficient|reject|refused|already exists|duplicate|conflict|rate.?limit|too many requests|missing|required|syntax'
+  '|exit (code|status)|无效|不存在|余额不足|拒绝|已存在');
+-- a tool that runs whatever command it is given; a tool that waits for something to happen
+CREATE OR REPLACE MACRO runs_commands(p_tool) AS coalesce(regexp_matches(words(p_tool), '(^|[^a-z])(bash|shell|sh|zsh|powershell|cmd|terminal|command|exec|execute|run|python|code)([^a-z]|$)'), false);
+CREATE OR REPLACE MACRO waits(p_tool) AS coalesce(regexp_matches(words(p_tool), '(^|[^a-z])(status|state|poll|wait|await|progress|health|ping|watch|sleep|queue|inbox|receive|dequeue|heartbeat|pending)([^a-z]|$)'), false);
