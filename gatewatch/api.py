@@ -27,6 +27,7 @@ from gatewatch.disk import Disk
 from gatewatch.intake import Intake
 from gatewatch.keeping import Keeping
 from gatewatch.parts import Parts, utc_now
+from gatewatch.trying import Trying
 from ingest.config import ConfigError
 from ingest.land import BehindError
 from ingest.ledger import LedgerError
@@ -52,6 +53,7 @@ class Api:
         routes = [
             *self.intake.routes(),
             *Keeping(self._parts).routes(),
+            *Trying(self._parts).routes(),
             Route("/v1/sql", self.sql, methods=["POST"]),
             Route("/v1/alerts/{alert}/ack", self.ack, methods=["POST"]),
             Route("/v1/alerts/{alert}/verdict", self.verdict, methods=["POST"]),

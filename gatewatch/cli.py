@@ -9,7 +9,7 @@ import typer
 
 from detectors.explain import UnknownAlertError
 from gatewatch.client import ServiceError
-from gatewatch.commands import coverage, data, demo, ledger, look, run
+from gatewatch.commands import coverage, data, demo, ledger, look, run, tuning
 from gatewatch.commands.terminal import err, printable
 from ingest.config import ConfigError
 from ingest.export import ExportError
@@ -25,12 +25,13 @@ app = typer.Typer(
     add_completion=False,
 )
 for function in (
-    demo.demo, run.init, data.ingest, look.detect, look.alerts, look.explain, look.ack,
-    look.verdict, run.serve, run.mine, data.sql, coverage.coverage, run.doctor,
+    demo.demo, run.init, data.ingest, tuning.detect, tuning.tune, look.alerts, look.explain,
+    look.ack, look.verdict, run.serve, run.mine, data.sql, coverage.coverage, run.doctor,
     ledger.verify, ledger.rebuild, ledger.export, ledger.prune,
 ):  # fmt: skip
     app.command()(function)
 app.command("test-send")(run.send)
+app.command("why-not")(tuning.why_not)
 
 MUST_CHANGE = (ConfigError, StoreBusyError, UnknownAlertError)
 FAILED = (ServiceError, BehindError, LedgerError, StoreBrokenError, ExportError, OSError)

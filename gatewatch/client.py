@@ -13,9 +13,12 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import msgspec
 import pyarrow as pa
 
 from ingest.export import Day
+
+SLOW = 320.0  # seconds for a question that may judge all of history
 
 
 class ServiceError(RuntimeError):
@@ -80,6 +83,13 @@ class Remote:
 
     def explain(self, alert_id: str) -> dict[str, Any]:
         told: dict[str, Any] = self._ask("GET", f"/v1/alerts/{alert_id}/explain").json()
+        return told
+
+    def tried(self, path: str, asked: msgspec.Struct) -> dict[str, Any]:
+        """What detectors would say: see gatewatch/trying.py, whose requests `asked` is one of."""
+        told: dict[str, Any] = self._ask(
+            "POST", path, json=msgspec.to_builtins(asked), timeout=SLOW
+        ).json()
         return told
 
     def ingest(self, source: str, lines: list[bytes]) -> dict[str, Any]:

@@ -1,0 +1,149 @@
+"""Questions about what detectors would say: backtests, other values, why not. Nothing is kept.
+
+The same functions answer on the command line and in a running service, where each has a reading
+cursor and a limit of time.
+Reads: the tables. Writes: nothing. Next: gatewatch/commands/tuning.py.
+"""
+
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import asdict
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import duckdb
+import msgspec
+from starlette.concurrency import run_in_threadpool
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from detectors import engine, trial, whynot
+from detectors.detector import Detector
+from detectors.ranges import Range
+from gatewatch.access import allowed
+from gatewatch.body import read_object
+from gatewatch.parts import Parts, utc_now
+from ingest.config import ConfigError, nearest
+from ingest.store import Db
+
+SECONDS = 300.0  # of one question to a running service
+FOUND = 10_000  # alerts that one answer lists; the counts are of all
+Answer = dict[str, Any]
+
+
+class Backtest(msgspec.Struct, forbid_unknown_fields=True):
+    """What one pass over [since, until) would find. None: from the first event, until now."""
+
+    since: datetime | None = None
+    until: datetime | None = None
+    only: list[str] = []
+    sets: list[str] = []  # name=value, detector.name=value
+
+
+class Tune(msgspec.Struct, forbid_unknown_fields=True):
+    detector: str
+    since: datetime | None = None
+    until: datetime | None = None
+    param: str | None = None
+    values: list[str] = []
+
+
+class WhyNot(msgspec.Struct, forbid_unknown_fields=True):
+    detector: str
+    subject: str
+    ts: datetime
+    around_seconds: float = 1800.0
+
+
+def backtest(parts: Parts, db: Db, asked: Backtest) -> Answer:
+    """`{"alerts": [...], "counts": [...]}`. Raises ConfigError."""
+    chosen, own = only(parts.detectors, asked.only), parts.settings.detectors
+    sets = trial.assigned(asked.sets, chosen)
+    for name in sets:
+        chosen[name] = trial.varied(chosen[name], db, own, sets[name])
+    span = _span(db, asked.since, asked.until)
+    if span is None:
+        return {"alerts": [], "counts": [], "total": 0}
+    found = trial.over(db, chosen.values(), span)
+    shown = [asdict(each) for each in found[-FOUND:]]
+    return {"alerts": shown, "counts": trial.counts(db, found, span), "total": len(found)}
+
+
+def tune(parts: Parts, db: Db, asked: Tune) -> Answer:
+    """`{"steps": [...]}`, one a value: see detectors/trial.py. Raises ConfigError."""
+    [each] = only(parts.detectors, [asked.detector]).values()
+    span = _span(db, asked.since, asked.until)
+    own = parts.settings.detectors
+    steps = trial.tune(db, each, own, span, asked.param, asked.values) if span else ()
+    return {"detector": each.id, "steps": [asdict(step) for step in steps]}
+
+
+def why_not(parts: Parts, db: Db, asked: WhyNot) -> Answer:
+    """See detectors/whynot.py. Raises ConfigError."""
+    around = timedelta(seconds=asked.around_seconds)
+    return whynot.why_not(
+        db, asked.detector, asked.subject, asked.ts, parts.detectors, parts.settings.detectors,
+        around,
+    )  # fmt: skip
+
+
+ROUTES: dict[str, tuple[type[msgspec.Struct], Callable[[Parts, Db, Any], Answer]]] = {
+    "/v1/backtest": (Backtest, backtest),
+    "/v1/tune": (Tune, tune),
+    "/v1/why-not": (WhyNot, why_not),
+}
+
+
+def only(detectors: Mapping[str, Detector], names: list[str]) -> dict[str, Detector]:
+    """The detectors of these names; all without any. Raises ConfigError for an unknown one."""
+    for name in names:
+        if name not in detectors:
+            raise ConfigError(f"no detector {name!r}.{nearest(name, detectors)}")
+    return {name: detectors[name] for name in names or detectors}
+
+
+class Trying:
+    """What a running service does of this when it is asked."""
+
+    def __init__(self, parts: Parts) -> None:
+        self._parts = parts
+
+    def routes(self) -> list[Route]:
+        return [Route(path, self._answer, methods=["POST"]) for path in ROUTES]
+
+    async def _answer(self, request: Request) -> Response:
+        allowed(request, self._parts.settings.tokens, "viewer")
+        kind, function = ROUTES[request.url.path]
+        try:
+            asked = msgspec.convert(await read_object(request), kind)
+        except msgspec.ValidationError as error:
+            raise HTTPException(400, f"{error}.") from None
+        told = await run_in_threadpool(self._ask, function, asked)
+        return Response(msgspec.json.encode(told, enc_hook=str), media_type="application/json")
+
+    def _ask(self, function: Callable[[Parts, Db, Any], Answer], asked: msgspec.Struct) -> Answer:
+        with self._parts.store.reading() as db:
+            timer = threading.Timer(SECONDS, db.interrupt)
+            timer.daemon = True
+            timer.start()
+            try:
+                return function(self._parts, db, asked)
+            except duckdb.InterruptException:
+                raise HTTPException(400, f"not answered within {SECONDS:.0f} seconds.") from None
+            finally:
+                timer.cancel()
+
+
+def _span(db: Db, since: datetime | None, until: datetime | None) -> Range | None:
+    """Up to now without `until`, as live judging does: a window may close after the last event."""
+    whole = engine.history(db)
+    if whole is None:
+        return None
+    low = max(_aware(since) or whole[0], whole[0])  # a day without history is none without alerts
+    return low, max(_aware(until) or max(whole[1], utc_now()), low)
+
+
+def _aware(moment: datetime | None) -> datetime | None:
+    return moment.replace(tzinfo=UTC) if moment and moment.tzinfo is None else moment
