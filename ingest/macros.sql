@@ -181,3 +181,145 @@ CREATE OR REPLACE MACRO refused_clearly(p_error) AS regexp_matches(lower(p_error
 -- a tool that runs whatever command it is given; a tool that waits for something to happen
 CREATE OR REPLACE MACRO runs_commands(p_tool) AS coalesce(regexp_matches(words(p_tool), '(^|[^a-z])(bash|shell|sh|zsh|powershell|cmd|terminal|command|exec|execute|run|python|code)([^a-z]|$)'), false);
 CREATE OR REPLACE MACRO waits(p_tool) AS coalesce(regexp_matches(words(p_tool), '(^|[^a-z])(status|state|poll|wait|await|progress|health|ping|watch|sleep|queue|inbox|receive|dequeue|heartbeat|pending)([^a-z]|$)'), false);
+
+-- >>> what words say, in English and Chinese; tests/detectors/test_words.py holds the sentences they are held to
+-- A text in its speaker's own words: lower case, plain apostrophes, without quotations, code and what cannot be seen.
+CREATE OR REPLACE MACRO own_words(x) AS regexp_replace(regexp_replace(regexp_replace(translate(lower(x), '’‘＇`*', ''''''''),
+  '[\x{200b}-\x{200f}\x{2060}\x{feff}\x{00ad}]', '', 'g'), '(?m)^\s*(>|\|).*$', '', 'g'), '"[^"\n]{1,500}"|“[^”]{1,500}”|「[^」]{1,500}」|『[^』]{1,500}』|«[^»]{1,500}»', ' ', 'g');
+CREATE OR REPLACE MACRO sentences(x) AS list_filter(list_transform(string_split(regexp_replace(own_words(x), '([.!?]+[)\]'']*)\s+|([。！？；;…])', '\1\2' || chr(10), 'g'), chr(10)),
+  lambda lam_t: trim(lam_t)), lambda lam_t: lam_t <> '');
+CREATE OR REPLACE MACRO clauses(p_sentence) AS list_filter(list_transform(string_split_regex(p_sentence,
+  '[,;:，、：（）()—]|\s-+\s|\b(but|however|because|although|though|since|while|whereas|so|and (i|we)|as (they|it|this|that)|due to)\b|但是?|不过|因为|由于|所以|因此'),
+  lambda lam_t: trim(trim(lam_t), '.!。！ ')), lambda lam_t: lam_t <> '');
+CREATE OR REPLACE MACRO is_question(p_sentence) AS regexp_matches(p_sentence, '[?？]|(吗|么|呢)[。！.!]*$|是否|能不能|可不可以|是不是|会不会|有没有|好不好|行不行|对不对|要不要');
+
+-- The acts that a refusal can be about. Finding, seeing, thanking and waiting are none.
+CREATE OR REPLACE MACRO acts_en() AS '(process|complete|do|proceed|perform|carry out|execute|fulfill?|honou?r|accommodate|help|assist|offer|provide|issue|grant|give|refund|reimburse|cancel|void'
+  || '|send|e-?mail|message|notify|forward|transfer|pay|charge|wire|book|reserve|order|purchase|buy|delete|remove|erase|drop|wipe|update|change|modify|edit|alter|adjust|switch|upgrade|downgrade'
+  || '|create|add|register|approve|authori[sz]e|allow|permit|make|submit|apply|deploy|publish|release|merge|share|export|disclose|waive|extend|comply|continue|go ahead|handle|arrange)';
+CREATE OR REPLACE MACRO acts_zh() AS '(办理|处理|完成|执行|受理|提供|满足|协助|帮|退|取消|发送|发出|转账|付款|支付|扣款|预订|预定|订|下单|购买|删除|移除|修改|更改|更新|变更|改签|创建|新建|添加|批准|授权|开通|导出|分享|发布|部署|操作|继续|答应|同意|进行)';
+CREATE OR REPLACE MACRO cannot_en() AS '(cannot|can''t|can not|could not|couldn''t|unable to|(not|\w+n''t) able to|not (allowed|permitted|authori[sz]ed) to|not in a position to|(decline|refuse) to'
+  || '|(no|\w+n''t have|not have|lack)( the| any)? (authority|permission|authori[sz]ation) to)';
+CREATE OR REPLACE MACRO refusing(p_clause) AS regexp_matches(p_clause, '\b(i|we|i''m|we''re|system)\b.{0,40}\b' || cannot_en() || ' (\w+ ){0,2}' || acts_en() || '\b')
+  OR regexp_matches(p_clause, '^(sorry |unfortunately |regrettably )?(unable to|cannot|can''t|not able to) (\w+ ){0,2}' || acts_en() || '\b')
+  OR regexp_matches(p_clause, '\b(must|have to|had to|need to) (respectfully )?(decline|refuse)\b|\b(against|violates?|violation of)( \w+)? (policy|policies|rules)\b|\b(do|does)(n''t| not) (allow|permit)\b')
+  OR regexp_matches(p_clause, '\b(not|n''t)( \w+)? (possible|allowed|permitted|eligible|refundable)\b|\b(impossible|ineligible|non-?refundable|prohibited|forbidden)\b')
+  OR regexp_matches(p_clause, '\b(cannot|can''t|can not|could not|couldn''t|must not|may not) (\w+ )?be (\w+ly )?(processed|completed|done|performed|carried out|executed|fulfilled|honou?red|accommodated|issued|granted'
+     || '|refunded|reimbursed|cancell?ed|sent|transferred|paid|charged|booked|ordered|deleted|removed|updated|changed|modified|edited|created|added|approved|authori[sz]ed|allowed|submitted|deployed|shared|exported|waived)\b')
+  OR regexp_matches(p_clause, '(无法|不能|不可以?|没办法|没法|无权|不便|不予|难以)(.{0,8})' || acts_zh() || '|(办理?|处理|退|改|取消|帮|发|订)不了|不(被)?允许|不支持|不符合.{0,6}(条件|规定|政策)|没有.{0,4}权限|恕难|违反.{0,6}(政策|规定)|拒绝.{0,4}(办理|处理|执行)');
+-- No refusal of what was done: a question, a condition, a warning about later, an old trouble, what others say, a thing done in its place, a manner of speaking.
+CREATE OR REPLACE MACRO refuses_nothing(p_sentence) AS is_question(p_sentence)
+  OR regexp_matches(p_sentence, '(^|[^n] )(if|in case|whenever)\b.*(\bcannot\b|\bcan''t\b|\bunable\b|\bnot\b|n''t\b)|(如果|若|假如|要是|一旦|万一).*(无法|不能|不可)')
+  OR regexp_matches(p_sentence, '\b(again|any ?more|any longer|from now on|going forward|next time|in (the )?future|afterwards?|later on|(once|after) (it|this|that|you|we|i|\w+ed|\w+ing|(the )?(payment|purchase|confirmation|order|booking|departure)))\b')
+  OR regexp_matches(p_sentence, '\b(please note|note that|be aware|keep in mind|bear in mind|reminder|remember that)\b|请注意|温馨提示|提醒您|以后|今后|将来|下次|届时|再次|重复|(预订|支付|付款|确认|提交|完成|购买|下单|取消|修改|出票|发送)(之)?后')
+  OR (regexp_matches(p_sentence, '\b(yesterday|earlier|previously|at first|initially|originally|last (time|week|month)|(the )?first (time|attempt|try))\b') AND regexp_matches(p_sentence, '\b(was|were|been)\b|could ?n[o'']t|\bnow\b'))
+  OR regexp_matches(p_sentence, '\b(is|are|works?|working)? ?(now|since) (fixed|works?|resolved|done|sorted|fine)\b|(现在|现已|已经?)(恢复|解决|修复|好了|正常)')
+  OR regexp_matches(p_sentence, '\b(you|he|she|they|customers?|users?|support|emails?|page|site|article|bank|vendor|ticket|policy|policies|rules?|terms|guidelines?|manual|documentation)( \w+)? (said|says|told|tells|claims?|claimed|mentioned|wrote|states?|reads?|asked|thought)\b.*(cannot|can''t|unable|not|n''t)')
+  OR regexp_matches(p_sentence, '(您|你|他|她|客户|用户|对方|政策|条款|规定|页面)(上|中|里)?(说|写|规定|显示|提示|问).*(无法|不能|不可|不支持|不允许)')
+  OR regexp_matches(p_sentence, '\b(so|but|instead|therefore)\b[, ]+(instead,? )?(i|we)(''ve| have)? ?(also |now |already |instead |just )?([a-z]{2,}ed|sent|made|put|did|found|bought|paid|got|(was|were) able)\b|(所以|因此|于是)(我)?(已|就|改|为您|帮您)|已(经)?(改|换)为')
+  OR regexp_matches(p_sentence, '\b(enough|wait|imagine|emphasi[sz]e|stress|overstate|help but|no reason|nothing|not that|no one|nobody)\b|不能不|不得不|无法不|能不能|不可或缺|不可避免');
+-- the sentences that refuse, each with its clause that does
+CREATE OR REPLACE MACRO refusals(x) AS list_filter(list_transform(list_filter(sentences(x), lambda lam_s: NOT refuses_nothing(lam_s)),
+  lambda lam_s: {'sentence': lam_s, 'clause': list_filter(clauses(lam_s), lambda lam_c: refusing(lam_c))[1]}), lambda lam_s: lam_s.clause IS NOT NULL);
+CREATE OR REPLACE MACRO says_refusal(x) AS coalesce(len(refusals(x)) > 0, false);
+
+-- A yes to what was proposed. Weak: a word that as often only opens a sentence; it counts where nothing is asked.
+CREATE OR REPLACE MACRO yes_negated(p_clause) AS regexp_matches(p_clause, '\b(not|no|never|before|until|unless|if|how|unsure|hardly)\b|n''t\b|\bconfirm (whether|what|when|that you|(the|my) (price|total|cost|date|amount|details?|fee))|\bagree to disagree\b')
+  OR regexp_matches(p_clause, '不是|不可以|不同意|不确认|不好|不行|不对|不要|不能|别|没有?同意|还没|未|如果|要是|若|能否|多少|什么|怎么');
+CREATE OR REPLACE MACRO yes_strong(p_clause) AS regexp_matches(p_clause, '^(oh |well |then |ah |um+ |great |perfect |in that case )*(yes|yea|yeah|yep|yup|yes please|absolutely|definitely|certainly|of course|by all means|agreed|confirmed|approved|oui|lgtm)\b')
+  OR (NOT yes_negated(p_clause) AND (regexp_matches(p_clause, '\b(yes|go ahead|go for it|proceed|please do|do it|do so|do that|make it so|i (hereby |do |can |will |would like to )?(confirm|agree|approve)|confirmed|^confirm(ing)?|agreed|approved|sounds (good|great|fine|perfect)|works for me|fine (by|with) me)\b')
+    OR regexp_matches(p_clause, '^(everything|all|that|this|it|that all)? ?(''s|is|looks|seems|sounds)? ?(all )?(correct|right|fine|good|great|perfect|ok|okay)( to me| with me)?$') AND regexp_matches(p_clause, ' |correct|''s')
+    OR regexp_matches(p_clause, '是的|没问题|没错|同意|我确认|已?确认(办理|取消|预订|购买|支付|付款|退款|无误|执行|提交|操作|继续|修改|发送|了|吧)|可以(的|了|办|继续|取消|退|执行|提交|发)|就这么办|就这样|请?继续吧|请(继续|办理|执行|提交|操作)|办吧|照办|麻烦.{0,2}(办|处理|执行)')
+    OR regexp_matches(p_clause, '^(是|可以|确认|批准|对)(的|吧|啊|呀|了|哦)*$')));
+CREATE OR REPLACE MACRO yes_weak(p_clause) AS regexp_matches(p_clause, '^(sure|ok|okay|alright|all right|fine|correct|right|k|👍|✅)( thing| then| thanks| thank you| please)*$')
+  OR regexp_matches(p_clause, '\b(i''m|i am|we''re|we are) (ok|okay|fine|good|happy) with\b') AND NOT yes_negated(p_clause) OR regexp_matches(p_clause, '^(好|行|嗯+|成|中)(的|吧|啊|呀|了|哦|滴)*$');
+CREATE OR REPLACE MACRO yes_withdrawn(p_clause) AS regexp_matches(p_clause, '^(but |please |just |oh |actually |yes |no )*(wait|hold on|hang on|hold off|stop|no|nope|nah|not yet|not now|not so fast|no (thanks|thank you)|never ?mind|first )$|^(but |please |just |oh |actually |yes |no )*(wait|hold on|hang on|hold off|never ?mind|not yet) ')
+  OR regexp_matches(p_clause, '^no (i|we|don''t|do not|wait|stop|hold|not)\b|\b(changed? my mind|let me think|need to think|on second thoughts?|scratch that|forget (it|about it)|(don''t|do not) (proceed|go ahead|continue|\w+ (it|this|that|anything|yet)))\b|\b(have|got|few|one|another|quick)( \w+)? (questions?|concerns?|doubts?)\b')
+  OR regexp_matches(p_clause, '等一下|等等|稍等|先别|先不|算了|不用了|再想想|考虑一下|暂时不|不同意|不可以|^不(是|行|对|要|好)(的|了|吧)*$|(别|不要)(办|做|发|退|订|继续|执行)');
+CREATE OR REPLACE MACRO yes_text(x) AS regexp_replace(regexp_replace(regexp_replace(trim(x, ' "“”'), '(?i),? (okay|ok|please|right|thanks)\?', '.', 'g'), '(?i)\b(can|could|would|will) you (please |just |kindly |now )*(go ahead|proceed|do (it|that|this))\b([^?]*)\?', 'please go ahead.', 'g'),
+  '(?i)\bno (problem|objections?|worries|issues?)\b|\b(make|making|be|being|not|quite|pretty|i''m|i’m|are you|for) sure\b|\b(can''t|can’t|cannot|to) wait\b|\bwhy not\b', ' ', 'g');
+CREATE OR REPLACE MACRO says_yes(x) AS coalesce((list_transform([sentences(yes_text(x))], lambda lam_s: list_transform([flatten(list_transform(list_filter(lam_s, lambda lam_q: NOT is_question(lam_q)), lambda lam_q: clauses(lam_q)))],
+  lambda lam_c: len(list_filter(flatten(list_transform(lam_s, lambda lam_q: clauses(lam_q))), lambda lam_w: yes_withdrawn(rtrim(lam_w, '?？ ')))) = 0
+    AND NOT regexp_matches(array_to_string(lam_s, ' '), '\b(yes|yeah|yep|sure|ok|okay),? but (first|before|what|how|why|when|is|are|can|could|will|would|do|does|not|let)\b')
+    AND (len(list_filter(lam_c, lambda lam_w: yes_strong(lam_w))) > 0
+      OR (len(list_filter(lam_c, lambda lam_w: yes_weak(lam_w))) > 0 AND len(list_filter(lam_s, lambda lam_q: is_question(lam_q))) = 0)))[1]))[1], false);
+-- an agent that puts something before the user and asks for the yes
+CREATE OR REPLACE MACRO asks_to_confirm(x) AS coalesce(regexp_matches(lower(x), '\b(do|would|shall|should|may|can|could) (you|i|we)\b[^.?\n]*\b(proceed|go ahead|confirm|continue|like me to|want me to|approve)\b[^.?\n]*\?')
+  OR regexp_matches(lower(x), '\bplease (confirm|reply|respond)\b|\b(reply|respond|answer|type|say|confirm)\b[^.?\n]{0,20}\byes\b|\b(is|are) (this|that|it|these|everything|all)[^.?\n]{0,30} (correct|ok|okay|right|fine|alright) ?\?|\bdo you (agree|approve|confirm)\b|\b(are you sure|ready to proceed)\b[^.?\n]*\?')
+  OR regexp_matches(lower(x), '\blet me know (if|whether)\b[^.?\n]*\b(proceed|go ahead|confirm|correct|continue|okay|ok|works|like me to|want me to)\b')
+  OR regexp_matches(x, '请您?(先)?(确认|回复)|是否(确认|继续|同意|需要我)|(可以|行|对|好|确认|继续|办理|同意)吗|要不要(我|继续)|需要我.{0,30}吗'), false);
+-- <<< what words say
+
+-- what a call does to a database, as far as its parameters tell: an `operation` and `table`, else the verbs and tables of its SQL text
+CREATE OR REPLACE MACRO sql_of(p) AS regexp_replace(coalesce(p ->> '$.sql', p ->> '$.query', p ->> '$.statement'),
+  '''[^'']*''|--[^\n]*|/\*.*?\*/|\b(extract|trim|substring|overlay|position)\s*\([^()]*\)', ' ', 'gis');
+CREATE OR REPLACE MACRO operations_of(p) AS list_sort(list_distinct(CASE WHEN json_type(p, '$.operation') = 'VARCHAR' THEN [upper(p ->> '$.operation')]
+  ELSE coalesce(regexp_extract_all(upper(sql_of(p)), '(?:^|;|\))\s*(SELECT|INSERT|UPDATE|DELETE|MERGE|REPLACE|DROP|TRUNCATE|ALTER|CREATE|GRANT|REVOKE|CALL|EXEC|EXECUTE|COPY)\b', 1), []) END));
+CREATE OR REPLACE MACRO sql_tables(q) AS list_transform(flatten(list_transform(
+    regexp_extract_all(q, '(?:\bfrom|\bjoin|\binto|\bupdate|\btable)\s+((?:if\s+exists\s+|only\s+)?["`]?[\w.$]+["`]?(?:\s+(?:as\s+)?\w+)?(?:\s*,\s*["`]?[\w.$]+["`]?(?:\s+(?:as\s+)?\w+)?)*)', 1),
+    lambda lam_f: string_split(lam_f, ','))),
+  lambda lam_t: regexp_extract(lam_t, '^\s*(?:if\s+exists\s+|only\s+)?["`]?(?:(?:public|dbo|main)\.)?([\w.$]+)', 1));
+CREATE OR REPLACE MACRO tables_of(p) AS list_sort(list_distinct(CASE WHEN json_type(p, '$.table') = 'VARCHAR' THEN [lower(p ->> '$.table')]
+  WHEN json_type(p, '$.tables') = 'ARRAY' THEN list_transform(strs(json_extract(p, '$.tables')), lambda lam_n: lower(lam_n))
+  ELSE list_filter(coalesce(sql_tables(lower(sql_of(p))), []),  -- what WITH names is no table
+    lambda lam_x: NOT list_contains(regexp_extract_all(lower(sql_of(p)), '(?:\bwith|\brecursive|,)\s*(\w+)\s+as\s*\(', 1), lam_x)) END));
+-- does it delete: by its tool's name, where it changes anything, or by what it does to a database
+CREATE OR REPLACE MACRO deletes(p_tool, p_op, p_params) AS coalesce(coalesce(p_op, 'commit') = 'commit'
+    AND regexp_matches(words(p_tool), '(^|[^a-z])(delete|remove|drop|truncate|purge|destroy|erase|wipe|unlink|rm)([^a-z]|$)'), false)
+  OR CASE WHEN regexp_matches(p_params::VARCHAR, 'delete|drop|truncate', 'i') THEN list_has_any(operations_of(p_params), ['DELETE', 'DROP', 'TRUNCATE']) ELSE false END;
+-- is it a message to somebody; how many addresses it names, in to, cc and bcc: texts with commas between, lists, or objects
+CREATE OR REPLACE MACRO is_message(p_tool, p_op) AS coalesce(coalesce(p_op, 'commit') = 'commit'
+  AND regexp_matches(words(p_tool), '(^|[^a-z])(send|mail|email|sms|message|notify)([^a-z]|$)'), false);
+CREATE OR REPLACE MACRO addresses(j) AS CASE json_type(j) WHEN 'ARRAY' THEN flatten(list_transform(arr(j), lambda lam_a: regexp_split_to_array(lam_a ->> '$', '[,;]')))
+  WHEN 'VARCHAR' THEN regexp_split_to_array(j ->> '$', '[,;]') WHEN 'OBJECT' THEN [j::VARCHAR] ELSE [] END;
+CREATE OR REPLACE MACRO recipients_of(p) AS len(list_distinct(list_filter(list_transform(flatten(list_transform(['$.to', '$.cc', '$.bcc', '$.recipients', '$.recipient'],
+  lambda lam_k: addresses(json_extract(p, lam_k)))), lambda lam_r: lower(trim(lam_r))), lambda lam_r: lam_r <> '')));
+
+-- calls that went through, and when: allowed by the last word on them, or executed
+CREATE OR REPLACE MACRO passed(p_since, p_until) AS TABLE
+  SELECT * FROM (
+    SELECT coalesce(c.tenant, '') AS tenant, actor(c.agent, c.principal, c.session, c.trace_id, c.source) AS subject, c.agent, c.call_key,
+           c.tool, c.op, c.host, c.params, coalesce(c.task, c.trace_id) AS task, c.executed_at IS NOT NULL AS ran,
+           least(CASE WHEN c.decision = 'allow' THEN c.decided_at END, c.executed_at) AS ts,
+           CASE WHEN c.executed_at IS NULL OR (c.decision = 'allow' AND c.decided_at <= c.executed_at) THEN c.decided_by ELSE c.executed_by END AS event_id
+    FROM calls c WHERE c.last_ts >= p_since AND c.ts < p_until)
+  WHERE ts >= p_since AND ts < p_until;
+-- the limits that a policy sets: how much is allowed within `width`, or within a local day, whose uses carry its date
+CREATE OR REPLACE MACRO policy_limits(p_doc) AS TABLE
+  SELECT lim, try_cast(told AS DECIMAL(18, 9)) AS allowed, width FROM (VALUES
+    ('tool_calls_per_minute', p_doc ->> '$.rate_limits.tool_calls_per_minute', INTERVAL '1 minute'),
+    ('tool_calls_per_task', p_doc ->> '$.rate_limits.tool_calls_per_task', INTERVAL '24 hours'),
+    ('external_requests_per_hour', p_doc ->> '$.rate_limits.external_requests_per_hour', INTERVAL '1 hour'),
+    ('outbound_messages_per_day', p_doc ->> '$.rate_limits.outbound_messages_per_day', INTERVAL '26 hours'),
+    ('recipients_per_message', p_doc ->> '$.rate_limits.recipients_per_message', INTERVAL '1 second'),
+    ('daily_cost_limit_usd', p_doc ->> '$.budgets.daily_cost_limit_usd', INTERVAL '26 hours')) AS limits(lim, told, width)
+  WHERE told IS NOT NULL
+  UNION ALL
+  SELECT 'daily_limit of ' || (t ->> 'name'), try_cast(t ->> 'daily_limit' AS DECIMAL(18, 9)), INTERVAL '26 hours'
+  FROM (SELECT unnest(arr(p_doc -> '$.tools')) AS t) WHERE (t ->> 'daily_limit') IS NOT NULL;
+-- what counts towards them, for the last part of each: from p_since on where a day or a task is summed up, from a little before p_from on else
+CREATE OR REPLACE MACRO limit_uses(p_since, p_from, p_until, p_doc, p_zone) AS TABLE
+  SELECT 'tool_calls_per_minute' AS lim, tenant, subject, agent, '' AS about, call_key, ts, event_id, 1::DECIMAL(18, 9) AS amount
+  FROM passed(p_from - INTERVAL '1 minute', p_until)
+  UNION ALL
+  SELECT 'tool_calls_per_task', tenant, subject, agent, task, call_key, ts, event_id, 1
+  FROM passed(p_since, p_until) WHERE task IS NOT NULL
+  UNION ALL
+  SELECT 'external_requests_per_hour', tenant, subject, agent, '', call_key, ts, event_id, 1
+  FROM passed(p_from - INTERVAL '1 hour', p_until) WHERE ran AND host IS NOT NULL
+  UNION ALL
+  SELECT 'external_requests_per_hour', coalesce(tenant, ''), actor(agent, principal, session, trace_id, source), agent, '', event_id, ts, event_id, 1
+  FROM events WHERE ts >= p_from - INTERVAL '1 hour' AND ts < p_until AND kind = 'egress' AND coalesce(decision, '') <> 'deny' AND coalesce(status, '') <> 'denied'
+  UNION ALL
+  SELECT 'daily_limit of ' || tool, tenant, subject, agent, timezone(p_zone, ts)::DATE::VARCHAR, call_key, ts, event_id, 1
+  FROM passed(p_since, p_until)
+  WHERE tool IN (SELECT t ->> 'name' FROM (SELECT unnest(arr(p_doc -> '$.tools')) AS t) WHERE (t ->> 'daily_limit') IS NOT NULL)
+  UNION ALL
+  SELECT 'outbound_messages_per_day', tenant, subject, agent, timezone(p_zone, ts)::DATE::VARCHAR, call_key, ts, event_id, 1
+  FROM passed(p_since, p_until) WHERE CASE WHEN (p_doc ->> '$.rate_limits.outbound_messages_per_day') IS NULL THEN false ELSE is_message(tool, op) END
+  UNION ALL
+  SELECT 'recipients_per_message', tenant, subject, agent, call_key, call_key, ts, event_id, recipients_of(params)
+  FROM passed(p_from, p_until) WHERE CASE WHEN (p_doc ->> '$.rate_limits.recipients_per_message') IS NULL THEN false ELSE is_message(tool, op) END
+  UNION ALL
+  SELECT 'daily_cost_limit_usd', coalesce(tenant, ''), actor(agent, principal, session, trace_id, source), agent, timezone(p_zone, ts)::DATE::VARCHAR, event_id, ts, event_id, cost_usd
+  FROM events WHERE ts >= p_since AND ts < p_until AND cost_usd > 0 AND kind IN ('model_call', 'tool_executed');  -- a run's cost is that of its parts
