@@ -119,7 +119,7 @@ class Stream:
     def _after(self, kind: str, when: datetime) -> datetime:
         return when + timedelta(hours=self._rng.expovariate(self.rate(kind, when)))
 
-    def _say(self, at: datetime, agent: str, **fields: Any) -> None:
+    def _say(self, at: datetime, agent: str, /, **fields: Any) -> None:
         self._count += 1
         heapq.heappush(self._waiting, (at, self._count, agent, fields))
 
