@@ -250,4 +250,52 @@ CREATE OR REPLACE MACRO asks_to_confirm(x) AS coalesce(regexp_matches(lower(x), 
   OR regexp_matches(lower(x), '\bplease (confirm|reply|respond)\b|\b(reply|respond|answer|type|say|confirm)\b[^.?\n]{0,20}\byes\b|\b(is|are) (this|that|it|these|everything|all)[^.?\n]{0,30} (correct|ok|okay|right|fine|alright) ?\?|\bdo you (agree|approve|confirm)\b|\b(are you sure|ready to proceed)\b[^.?\n]*\?')
   OR regexp_matches(lower(x), '\blet me know (if|whether)\b[^.?\n]*\b(proceed|go ahead|confirm|correct|continue|okay|ok|works|like me to|want me to)\b')
   OR regexp_matches(x, '请您?(先)?(确认|回复)|是否(确认|继续|同意|需要我)|(可以|行|对|好|确认|继续|办理|同意)吗|要不要(我|继续)|需要我.{0,30}吗'), false);
+-- What kind of act words name, in a text or in a tool's name. Booking, order and payment are things as often as acts: only their verbs count.
+CREATE OR REPLACE MACRO acts_of(x) AS list_transform(list_filter([
+  {'act': 'refund', 'named': regexp_matches(x, '\b(non-?)?refund(s|ed|ing|able)?\b|\breimburs|退款|退费|退货')}, {'act': 'cancel', 'named': regexp_matches(x, '\bcancel|\bvoid(ed|ing)?\b|取消|退订|退票')},
+  {'act': 'send', 'named': regexp_matches(x, '\b(send(s|ing)?|sent|e-?mail(s|ed|ing)?|messag(e|es|ed|ing)|notif(y|ied|ying)|sms|forward(ed|ing)?)\b|发送|发出|转发|通知|发(邮件|短信|消息)')},
+  {'act': 'pay', 'named': regexp_matches(x, '\b(pay(s|ing|out)?|paid|charg(e|ed|ing)|transfer(s|red|ring)?|wir(e|ed|ing)|(make|process|complete|issue|do|approve)( \w+){0,2} payments?)\b|转账|付款|支付|扣款|汇款|打款')},
+  {'act': 'book', 'named': regexp_matches(x, '\b(book(s|ed)?|reserve(s|d)?|purchas(e|es|ed|ing)|buy(s|ing)?|bought|to order|(make|place|create|process|complete|do|submit)( \w+){0,2} (booking|reservation|order))\b|预订|预定|订购|下单|购买|订票')},
+  {'act': 'delete', 'named': regexp_matches(x, '\b(delet|remov|eras|wip(e|ed|ing)\b|purg)|\bdrop(s|ped|ping)?\b|删除|移除|清空')},
+  {'act': 'update', 'named': regexp_matches(x, '\b(updat|chang|modif|edit(s|ed|ing)?\b|alter(s|ed|ing)?\b|adjust|switch|upgrad|downgrad)|修改|更改|更新|变更|调整|改签|升级')},
+  {'act': 'create', 'named': regexp_matches(x, '\b(creat(e|es|ed|ing)|add(s|ed|ing)?|register(s|ed|ing)?|insert(s|ed|ing)?)\b|创建|新建|添加|开通|注册')},
+  {'act': 'grant', 'named': regexp_matches(x, '\b(grant(s|ed|ing)?|approv(e|es|ed|ing|al)|authori[sz](e|es|ed|ing))\b|授权|批准|授予')},
+  {'act': 'publish', 'named': regexp_matches(x, '\b(deploy|publish|releas(e|es|ed|ing)\b|merg(e|es|ed|ing)\b)|发布|部署|上线')},
+  {'act': 'share', 'named': regexp_matches(x, '\b(shar(e|es|ed|ing)|export(s|ed|ing)?|disclos(e|es|ed|ing)|upload(s|ed|ing)?)\b|导出|分享|共享|上传')}
+  ], lambda lam_a: lam_a.named), lambda lam_a: lam_a.act);
+-- the words of a tool's own name: mcp__shop__crm.delete_userAccounts -> delete user accounts; and the thing that it acts on, its last word that is no act
+CREATE OR REPLACE MACRO tool_words(p_tool) AS trim(regexp_replace(regexp_extract(words(bare_tool(p_tool)), '([^.:/]*)$', 1), '[^\p{L}\p{N}]+', ' ', 'g'));
+CREATE OR REPLACE MACRO tool_thing(p_tool) AS rtrim(list_filter(string_split(tool_words(p_tool), ' '), lambda lam_w: len(acts_of(lam_w)) = 0 AND length(lam_w) > 2)[-1], 's');
+-- What a refusing clause refuses: the verb after its no; where that says little (process, issue, 办理), what else the clause names.
+CREATE OR REPLACE MACRO refused_acts(p_clause) AS list_transform([regexp_extract(p_clause, cannot_en() || ' (?:\w+ ){0,2}?' || acts_en() || '\b|(?:cannot|can''t|not) (?:\w+ )?be (\w+)|(?:无法|不能|不可以?|不予)(?:.{0,8}?)' || acts_zh(), 0)],
+  lambda lam_v: CASE WHEN regexp_matches(p_clause, '\b(non-?|not )refundable\b') THEN ['refund'] WHEN len(acts_of(lam_v)) > 0 THEN acts_of(lam_v) ELSE acts_of(p_clause) END)[1];
+-- "I cannot do this": nothing is named, so it is about what is on the table
+CREATE OR REPLACE MACRO refuses_this(p_clause) AS len(refused_acts(p_clause)) = 0 AND regexp_matches(p_clause,
+  '\b(this|that|it|so|your request|the request)\b|\b(help|assist|proceed|continue|comply|decline|refuse)( you)?( further)?$|(此|该|这|您的(请求|要求|申请))|(办理|处理|执行|完成|操作|受理|继续|协助|帮您?)$|不了$|恕难');
+-- Is a refusal about that tool's act? Acts on things (update, create, send, delete) must name the thing as well, or say "this".
+CREATE OR REPLACE MACRO refuses_act(p_clause, p_tool) AS coalesce(list_has_any(refused_acts(p_clause), acts_of(tool_words(p_tool)))
+    AND (list_has_any(list_intersect(refused_acts(p_clause), acts_of(tool_words(p_tool))), ['refund', 'cancel', 'pay', 'book', 'grant', 'publish'])
+      OR coalesce(contains(p_clause, tool_thing(p_tool)), true) OR regexp_matches(p_clause, '\b(this|that|it|these|those)\b|此|该|这'))
+  OR (len(refused_acts(p_clause)) = 0 AND contains(p_clause, tool_thing(p_tool))), false);
+-- Numbers and codes that name a thing, lower case: order-7781, UDMOP1, IFOYYZ; no dates, no amounts.
+CREATE OR REPLACE MACRO codes_in(x) AS list_distinct(list_transform(list_filter(regexp_extract_all(x, '[$€£¥]?[A-Za-z0-9](?:[A-Za-z0-9_-]*[A-Za-z0-9])?'),
+  lambda lam_i: (regexp_full_match(lam_i, '[A-Z]{5,12}') OR regexp_matches(lam_i, '\d') AND length(lam_i) >= 4)
+    AND NOT regexp_full_match(lam_i, '[$€£¥].*|\d{1,4}|\d{4}-\d\d-\d\d|\d+-?(st|nd|rd|th|am|pm|[a-z]+)')), lambda lam_i: lower(lam_i)));
+-- a tool that hands the talk over to a person: transfer_to_human_agents, escalateToHuman, human_handoff, 转人工
+CREATE OR REPLACE MACRO hands_over(p_tool) AS coalesce(regexp_matches(words(p_tool), '(transfer|hand|escalat|rout|forward|connect)[a-z]*[^a-z].*(human|operator|representative|supervisor|live[^a-z]?agent)|human[^a-z]?hand|转接?人工'), false);
 -- <<< what words say
+-- did a lookup find nothing? NULL where its log does not say. An answer is empty when it has no rows; when all it has are empty lists, nothings, noughts
+-- and what echoes the question; or when it says so in words. A number or a truth value by itself is an answer.
+CREATE OR REPLACE MACRO says_nothing(p_text) AS length(p_text) < 200
+  AND regexp_matches(lower(p_text), '^\W*((no|zero|0|nothing|not any)\b.*\b(found|results?|match(es)?|records?|files?|rows?|entries|items|documents|hits)\b|not found|nothing found|none found)|^.{0,60}\b(not found|does not exist|no longer exists)\W*$|未找到|没有找到|查无|无结果|没有结果');
+CREATE OR REPLACE MACRO empty_json(p_text) AS regexp_full_match(p_text, '\s*(\[\s*\]|\{\s*\}|null|"\s*")\s*') OR (length(p_text) < 1000
+  AND regexp_full_match(p_text, '\s*\{(\s*("(?i:query|q|filters?|term|search|page|page_size|limit|offset|took|took_ms|cursor|object)"\s*:\s*("[^"\\]*"|[0-9.]+)|"[^"\\]*"\s*:\s*(\[\s*\]|\{\s*\}|null|""|0|false|true|"(?i:ok|success)"))\s*,?)*\s*\}\s*')
+  AND regexp_matches(p_text, ':\s*(\[\s*\]|\{\s*\}|null|"")|"(?i:count|total|total_?count|num_?results|hits|found)"\s*:\s*0\b'));
+CREATE OR REPLACE MACRO came_back_empty(p_status, p_error, p_response, p_rows, p_bytes) AS CASE
+  WHEN p_rows IS NOT NULL THEN p_rows = 0
+  WHEN p_status IN ('timeout', 'denied', 'cancelled') THEN NULL
+  WHEN p_status = 'error' THEN CASE WHEN regexp_matches(lower(p_error), '(^|\D)404(\D|$)|not[ _-]?found|no such|does not exist|nosuchkey|未找到|不存在') THEN true END
+  WHEN p_response IS NOT NULL THEN CASE WHEN length(p_response::VARCHAR) > 1000 THEN false
+    ELSE empty_json(p_response::VARCHAR) OR coalesce(says_nothing(p_response ->> '$'), false)
+      OR coalesce(says_nothing(p_response ->> '$.content[0].text') OR empty_json(p_response ->> '$.content[0].text'), false) END
+  WHEN p_bytes IS NOT NULL THEN p_bytes = 0 END;
