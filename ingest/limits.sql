@@ -49,30 +49,29 @@ CREATE OR REPLACE MACRO policy_limits(p_doc) AS TABLE
   WHERE told IS NOT NULL
   UNION ALL
   SELECT 'daily_limit of ' || (t ->> 'name'), try_cast(t ->> 'daily_limit' AS DECIMAL(18, 9)), INTERVAL '26 hours'
-  FROM (SELECT unnest(arr(p_doc -> '$.tools')) AS t) WHERE (t ->> 'daily_limit') IS NOT NULL;
--- what counts towards them, for the last part of each: from p_since on where a day or a task is summed up, from a little before p_from on else
+  FROM (SELECT unnest(arr(json_extract(p_doc, '$.tools'))) AS t) WHERE (t ->> 'daily_limit') IS NOT NULL;
+-- what counts towards them, of whom something counts in [p_from, p_until): from p_since on
 CREATE OR REPLACE MACRO limit_uses(p_since, p_from, p_until, p_doc, p_zone) AS TABLE
-  SELECT 'tool_calls_per_minute' AS lim, tenant, subject, agent, '' AS about, call_key, ts, event_id, 1::DECIMAL(18, 9) AS amount
-  FROM passed(p_from - INTERVAL '1 minute', p_until)
-  UNION ALL
-  SELECT 'tool_calls_per_task', tenant, subject, agent, task, call_key, ts, event_id, 1
-  FROM passed(p_since, p_until) WHERE task IS NOT NULL
-  UNION ALL
-  SELECT 'external_requests_per_hour', tenant, subject, agent, '', call_key, ts, event_id, 1
-  FROM passed(p_from - INTERVAL '1 hour', p_until) WHERE ran AND host IS NOT NULL
-  UNION ALL
-  SELECT 'external_requests_per_hour', coalesce(tenant, ''), actor(agent, principal, session, trace_id, source), agent, '', event_id, ts, event_id, 1
-  FROM events WHERE ts >= p_from - INTERVAL '1 hour' AND ts < p_until AND kind = 'egress' AND coalesce(decision, '') <> 'deny' AND coalesce(status, '') <> 'denied'
-  UNION ALL
-  SELECT 'daily_limit of ' || tool, tenant, subject, agent, timezone(p_zone, ts)::DATE::VARCHAR, call_key, ts, event_id, 1
-  FROM passed(p_since, p_until)
-  WHERE tool IN (SELECT t ->> 'name' FROM (SELECT unnest(arr(p_doc -> '$.tools')) AS t) WHERE (t ->> 'daily_limit') IS NOT NULL)
-  UNION ALL
-  SELECT 'outbound_messages_per_day', tenant, subject, agent, timezone(p_zone, ts)::DATE::VARCHAR, call_key, ts, event_id, 1
-  FROM passed(p_since, p_until) WHERE CASE WHEN (p_doc ->> '$.rate_limits.outbound_messages_per_day') IS NULL THEN false ELSE is_message(tool, op) END
-  UNION ALL
-  SELECT 'recipients_per_message', tenant, subject, agent, call_key, call_key, ts, event_id, recipients_of(params)
-  FROM passed(p_from, p_until) WHERE CASE WHEN (p_doc ->> '$.rate_limits.recipients_per_message') IS NULL THEN false ELSE is_message(tool, op) END
-  UNION ALL
-  SELECT 'daily_cost_limit_usd', coalesce(tenant, ''), actor(agent, principal, session, trace_id, source), agent, timezone(p_zone, ts)::DATE::VARCHAR, event_id, ts, event_id, cost_usd
-  FROM events WHERE ts >= p_since AND ts < p_until AND cost_usd > 0 AND kind IN ('model_call', 'tool_executed');  -- a run's cost is that of its parts
+  WITH spent AS (
+    SELECT coalesce(tenant, '') AS tenant, actor(agent, principal, session, trace_id, source) AS subject, agent, ts, event_id,
+           CASE WHEN kind <> 'egress' AND cost_usd > 0 THEN cost_usd END AS cost,
+           kind = 'egress' AND coalesce(decision, '') <> 'deny' AND coalesce(status, '') <> 'denied' AS outside
+    FROM events  -- the cost of a run is that of its parts: of those alone it is added up
+    WHERE ts >= p_since AND ts < p_until AND (kind = 'egress' OR (cost_usd > 0 AND kind IN ('model_call', 'tool_executed')))
+  ),
+  actors AS (SELECT tenant, subject FROM passed(p_from, p_until) UNION SELECT tenant, subject FROM spent WHERE ts >= p_from),
+  went AS MATERIALIZED (
+    SELECT p.tenant, p.subject, p.agent, p.call_key, p.ts, p.event_id, p.tool, p.task, p.ran AND p.host IS NOT NULL AS outside,
+           is_message(p.tool, p.op) AS message, CASE WHEN is_message(p.tool, p.op) THEN recipients_of(p.params) END AS recipients
+    FROM passed(p_since, p_until) p SEMI JOIN actors a ON a.tenant = p.tenant AND a.subject = p.subject
+  )
+  SELECT 'tool_calls_per_minute' AS lim, tenant, subject, agent, '' AS about, call_key, ts, event_id, 1::DECIMAL(18, 9) AS amount FROM went
+  UNION ALL SELECT 'tool_calls_per_task', tenant, subject, agent, task, call_key, ts, event_id, 1 FROM went WHERE task IS NOT NULL
+  UNION ALL SELECT 'external_requests_per_hour', tenant, subject, agent, '', call_key, ts, event_id, 1 FROM went WHERE outside
+  UNION ALL SELECT 'external_requests_per_hour', tenant, subject, agent, '', event_id, ts, event_id, 1 FROM spent SEMI JOIN actors USING (tenant, subject) WHERE outside
+  UNION ALL SELECT 'daily_limit of ' || tool, tenant, subject, agent, timezone(p_zone, ts)::DATE::VARCHAR, call_key, ts, event_id, 1 FROM went
+    WHERE tool IN (SELECT t ->> 'name' FROM (SELECT unnest(arr(json_extract(p_doc, '$.tools'))) AS t) WHERE (t ->> 'daily_limit') IS NOT NULL)
+  UNION ALL SELECT 'outbound_messages_per_day', tenant, subject, agent, timezone(p_zone, ts)::DATE::VARCHAR, call_key, ts, event_id, 1 FROM went WHERE message
+  UNION ALL SELECT 'recipients_per_message', tenant, subject, agent, call_key, call_key, ts, event_id, recipients FROM went WHERE recipients > 0
+  UNION ALL SELECT 'daily_cost_limit_usd', tenant, subject, agent, timezone(p_zone, ts)::DATE::VARCHAR, event_id, ts, event_id, cost
+    FROM spent SEMI JOIN actors USING (tenant, subject) WHERE cost IS NOT NULL;
