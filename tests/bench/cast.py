@@ -74,7 +74,7 @@ def cast(agents: int, seed: int, days: int) -> list[Who]:
 
 def rules() -> dict[str, Any]:
     """The policy file: wide enough for everything that the quiet fleet does, and no wider."""
-    tools = [
+    tools: list[dict[str, Any]] = [
         {"name": f"{area}.{verb}_{noun}", "action": "allow", "op": op, "risk_level": risk}
         for area, nouns in NOUNS.items()
         for noun in nouns

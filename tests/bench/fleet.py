@@ -2,8 +2,10 @@
 deploys, approvals, hand-overs. All from a seed; no clock is read.
 """
 
+import heapq
 from collections.abc import Iterable
 from datetime import datetime, timedelta
+from operator import itemgetter
 from zoneinfo import ZoneInfo
 
 from gatewatch.fleet import OBJECTS, Stream
@@ -15,7 +17,7 @@ HOURS = (.03, .02, .02, .02, .02, .04, .1, .35, .8, 1, 1, .95, .6, .8, 1, 1, .9,
          .1, .07, .04)  # how busy people are in each hour of their day  # fmt: skip
 MONDAY = 1.8  # its morning beside other mornings
 WEEKEND = 0.12
-HEARTBEATS = 15.0  # an hour, of every gate
+HEARTBEAT = timedelta(minutes=4)  # of every gate but the last
 RATES = {  # at most, for each agent that can do it, an hour; HOURS and the day of the week thin it
     "assistant": ("assistant", 1.1),
     "worker": ("worker", 2.2),
@@ -24,7 +26,7 @@ RATES = {  # at most, for each agent that can do it, an hour; HOURS and the day 
     "delegation": ("worker", 0.08),
     "login": ("worker", 0.2),
 }
-ALWAYS = {"batch": ("batch", 0.16), "poll": ("poller", 0.8), "heartbeat": ("worker", 0)}
+ALWAYS = {"batch": ("batch", 0.16), "poll": ("poller", 0.8)}
 
 
 class Quiet(Stream):
@@ -32,14 +34,14 @@ class Quiet(Stream):
 
     def __init__(self, agents: Iterable[Who], start: datetime, seed: int) -> None:
         self._who = list(agents)
-        self._start = start
+        self._start = self._beat = start
         self._roles: dict[str, list[Who]] = {}
         for each in self._who:
             self._roles.setdefault(each.role, []).append(each)
         acts = {
             "assistant": self._assistant, "worker": self._worker, "approval": self._approval,
             "deploy": self._deploy, "delegation": self._delegation, "login": self._login,
-            "batch": self._batch, "poll": self._poll, "heartbeat": self._heartbeat,
+            "batch": self._batch, "poll": self._poll,
         }  # fmt: skip
         able = {kind: act for kind, act in acts.items() if self._able(kind)}
         super().__init__(start, able, seed)
@@ -48,12 +50,17 @@ class Quiet(Stream):
         return self._roles.get((RATES | ALWAYS)[kind][0], [])
 
     def rate(self, kind: str, when: datetime) -> float:
-        if kind == "heartbeat":
-            return HEARTBEATS
         return (RATES | ALWAYS)[kind][1] * len(self._able(kind)) * MONDAY
 
     def steps(self, moment: datetime) -> list[Step]:
-        return [(at, gate, fields) for at, _, gate, fields in self.told(moment)]
+        beats: list[Step] = []
+        while self._beat < moment:
+            beats += [(self._beat, gate, {"kind": "heartbeat"}) for gate in GATES[:-1]]
+            self._beat += HEARTBEAT
+        return list(heapq.merge(
+            ((at, gate, fields) for at, _, gate, fields in self.told(moment)), beats,
+            key=itemgetter(0),
+        ))  # fmt: skip
 
     def _scene(self, kind: str, at: datetime) -> Scene | None:
         """A run of an agent that works at this hour."""
@@ -117,8 +124,3 @@ class Quiet(Stream):
         if scene := self._scene("poll", at):
             talk.poll(scene)
             self._play(scene)
-
-    def _heartbeat(self, at: datetime) -> None:
-        """Of each gate but one."""
-        for gate in GATES[:-1]:
-            self._say(at + self._seconds(0, 60), gate, kind="heartbeat")

@@ -41,7 +41,7 @@ class Scene:
 
     def call(self, tool: str, params: Mapping[str, Any] | None = None, **fields: Any) -> Fields:
         """A tool call that the gate allows and that goes well, unless the fields say otherwise."""
-        used = {
+        used: Fields = {
             "tool": tool, "call_id": self.id("c"), "params": dict(params or {}),
             "decision": "allow", "status": "ok", "rule_id": "default",
             "decision_ms": round(self.rng.lognormvariate(1.6, 0.5), 2),

@@ -3,6 +3,7 @@ and its own losses; and the times of arrival as if every line had come within tw
 """
 
 import heapq
+import math
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime, timedelta
 from operator import itemgetter
@@ -27,7 +28,8 @@ DAY = timedelta(days=1)
 
 class Fault(NamedTuple):
     """What goes wrong at a gate from `since` until `until`. `down`: it writes nothing. `lost`: it
-    writes, and its lines get lost on the way. `off`: its clock is off by so much more."""
+    writes, and its lines get lost on the way. `off`: its clock is off by so much more. `slow`: its
+    decisions take so many times as long."""
 
     gate: str
     since: datetime
@@ -35,6 +37,7 @@ class Fault(NamedTuple):
     down: bool = False
     lost: bool = False
     off: timedelta = timedelta(0)
+    slow: float = 1.0
 
     def holds(self, gate: str, at: datetime) -> bool:
         return gate == self.gate and self.since <= at < self.until
@@ -88,6 +91,8 @@ class _Gates:
             number = self._numbers[gate]
             doc = {"ts": f"{ts:%Y-%m-%dT%H:%M:%S.%f}Z", "event_id": f"{gate}-{number}",
                    "seq": number, **fields}  # fmt: skip
+            if "decision_ms" in doc and its:
+                doc["decision_ms"] = round(doc["decision_ms"] * math.prod(e.slow for e in its), 2)
             found[gate].append(msgspec.json.encode(doc))
         return found
 

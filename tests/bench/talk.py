@@ -78,7 +78,7 @@ def _lookup(scene: Scene, noun: str, new: Mapping[str, str]) -> None:
     elif chance < 0.4 and who.area in new:
         scene.look(new[who.area], {"id": rng.randint(1000, 99999)}, rows=3)
     elif chance < 0.45:  # a time-out of a lookup: asked again, and there it is
-        params = {"id": rng.randint(1000, 99999)}
+        params: Fields = {"id": rng.randint(1000, 99999)}
         scene.call(who.tool("get", noun), params, **LATE)
         scene.wait(2, 9)
         scene.look(who.tool("get", noun), params)
