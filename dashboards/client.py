@@ -54,6 +54,14 @@ class Client:
         except (PolarsError, OSError, ValueError):
             raise ServiceDown(f"{self._who} answers, but not with a table.") from None
 
+    def rows(self, sql: str, **params: Any) -> list[dict[str, Any]]:
+        """The same as dictionaries, for what asks a store so elsewhere."""
+        plain = {
+            key: value.isoformat() if isinstance(value, datetime) else value
+            for key, value in params.items()
+        }
+        return self.sql(sql, **plain).to_dicts()
+
     def ack(self, alert_id: str, actor: str, reason: str) -> None:
         """A person has seen the alert and works on it."""
         path = f"/v1/alerts/{quote(alert_id, safe='')}/ack"

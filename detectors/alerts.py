@@ -19,6 +19,23 @@ from ingest.store import Db, fetch
 
 SHOWN = 20  # event ids that an alert carries
 BACKFILL = timedelta(hours=1)  # trouble that was over this long before it landed is not told
+BESIDE = timedelta(hours=1)  # events of a call may lie so far beside the call's own time
+UNSAID = "FROM alerts WHERE detector = $id AND about IS NULL"
+ABOUT = f"""
+    UPDATE alerts SET about = coalesce(k.about, []) FROM (
+        WITH unsaid AS (SELECT alert_id, event_ids {UNSAID}),
+        named AS (
+            SELECT u.alert_id, unnest(['agent ' || e.agent, 'trace ' || e.trace_id]) AS name
+            FROM (SELECT alert_id, unnest(event_ids) AS event_id FROM unsaid) u
+            JOIN events e USING (event_id)
+            WHERE e.ts >= $low::TIMESTAMPTZ AND e.ts <= $high::TIMESTAMPTZ
+        )
+        SELECT u.alert_id, list_sort(list(DISTINCT n.name)) AS about
+        FROM unsaid u LEFT JOIN named n ON n.alert_id = u.alert_id AND n.name IS NOT NULL
+        GROUP BY u.alert_id
+    ) k
+    WHERE alerts.alert_id = k.alert_id
+"""
 
 
 @dataclass(frozen=True)
@@ -105,6 +122,16 @@ def reconcile(db: Db, each: Detector, changed: Sequence[Stretch], now: datetime)
             ]
             _match(db, each, found, old[key], now)
         spans = {key: wider[key] for key in spans if wider[key] != spans[key]}
+    if changed:
+        _say_about(db, each)
+
+
+def _say_about(db: Db, each: Detector) -> None:
+    """Note whom and which traces the evidence of new and changed alerts names."""
+    [span] = fetch(db, f"SELECT min(started_at) AS low, max(ended_at) AS high {UNSAID}", id=each.id)
+    if span["low"] is not None:
+        low, high = span["low"] - BESIDE, span["high"] + BESIDE
+        db.execute(ABOUT, {"id": each.id, "low": low, "high": high})
 
 
 def _widen(spans: dict[Subject, Span], key: Subject, low: datetime, high: datetime) -> None:
@@ -184,7 +211,7 @@ def _update(db: Db, each: Detector, row: Mapping[str, Any], alert: Found, now: d
     if row["status"] == "withdrawn" and row["closed_told"] and row["rows"]:
         # people think that it was nothing; one without rows comes from the ledger, see triage.seed
         values |= {"told_at": None, "closed_told": False}
-    if all(row[name] == value for name, value in values.items()):
+    if all(row[name] == value for name, value in values.items() if name != "about"):
         return
     sets = ", ".join(f"{name} = ${name}" for name in values if name != "alert_id")
     db.execute(f"UPDATE alerts SET {sets} WHERE alert_id = $alert_id", values)
@@ -247,4 +274,5 @@ def _columns(alert: Found) -> dict[str, Any]:
         "title_zh": alert.title_zh,
         "facts": msgspec.json.encode(alert.facts, order="sorted").decode(),
         "event_ids": list(alert.event_ids),
+        "about": None,
     }

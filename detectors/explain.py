@@ -10,6 +10,7 @@ from typing import Any
 from detectors import wording
 from detectors.receivers import Language
 from detectors.shorten import visible
+from detectors.story import story
 from detectors.wording import moment
 from ingest.config import nearest
 from ingest.store import Reader
@@ -60,6 +61,7 @@ def explain(
         "trace_ids": sorted({event["trace_id"] for event in events if event["trace_id"]}),
         "deliveries": [_row(row) for row in reader.rows(DELIVERIES, id=alert_id)],
         "history": [_row(row) for row in reader.rows(HISTORY, id=alert_id)],
+        "story": {name: [_row(row) for row in rows] for name, rows in story(reader, alert).items()},
     }
 
 
@@ -91,6 +93,7 @@ def _lines(found: Mapping[str, Any], language: Language) -> Iterator[str]:
     yield from (f"  {event['line']}" for event in found["evidence"])
     yield f"Traces: {', '.join(found['trace_ids']) or 'none named in the log'}"
     yield ""
+    yield from _story(found["story"], language)
     yield "Told:" if found["deliveries"] else "Told: nobody yet."
     for each in found["deliveries"]:
         error = f": {each['last_error']}" if each["last_error"] else ""
@@ -101,6 +104,20 @@ def _lines(found: Mapping[str, Any], language: Language) -> Iterator[str]:
     yield "History:"
     for each in found["history"]:
         yield f"  {each['ts']}  {each['what']}  {each['detail'] or ''}".rstrip()
+
+
+def _story(told: Mapping[str, Any], language: Language) -> Iterator[str]:
+    if told["alerts"]:
+        yield "Same story, within an hour:"
+    for each in told["alerts"]:
+        title = each["title_zh" if language == "zh" else "title"]
+        shares = ", ".join(each["shares"])
+        yield f"  {each['started_at']}  {each['alert_id']}  {each['severity']}  {title} ({shares})"
+    if told["changes"]:
+        yield "Changed in the hour before:"
+    yield from (f"  {each['ts']}  {each['what']}: {each['says']}" for each in told["changes"])
+    if told["alerts"] or told["changes"]:
+        yield ""
 
 
 def _step(event: Mapping[str, Any]) -> dict[str, Any]:

@@ -162,8 +162,10 @@ CREATE TABLE IF NOT EXISTS alerts (  -- one stretch of trouble for one subject
     backfill BOOLEAN NOT NULL,          -- it was over long before it landed: shown, not told
     told_at TIMESTAMPTZ, told_severity VARCHAR, tellings UBIGINT NOT NULL, quiet_reason VARCHAR,
     closed_told BOOLEAN NOT NULL DEFAULT false,  -- that it is over has been said
-    acked_at TIMESTAMPTZ, acked_by VARCHAR, verdict VARCHAR, verdict_reason VARCHAR, verdict_by VARCHAR, verdict_at TIMESTAMPTZ
+    acked_at TIMESTAMPTZ, acked_by VARCHAR, verdict VARCHAR, verdict_reason VARCHAR, verdict_by VARCHAR, verdict_at TIMESTAMPTZ,
+    about VARCHAR[]                     -- `agent NAME`, `trace ID` of its evidence; NULL: not looked up yet
 );
+ALTER TABLE alerts ADD COLUMN IF NOT EXISTS about VARCHAR[];
 
 CREATE TABLE IF NOT EXISTS alert_events (  -- the history of an alert
     alert_id VARCHAR NOT NULL, ts TIMESTAMPTZ NOT NULL,

@@ -11,6 +11,7 @@ from dashboards.filters import Filters
 from dashboards.flatten import flat
 from dashboards.pages import trace
 from dashboards.theme import Column
+from detectors import story
 
 TITLE = "Alert"
 ORDER = 25
@@ -26,7 +27,7 @@ ALERT = """
     SELECT alert_id, detector, tenant, subject, severity, status, started_at, ended_at,
            rows::BIGINT AS times, CASE WHEN $language = 'zh' THEN title_zh ELSE title END AS title,
            left(facts::VARCHAR, 20000) AS facts, opened_at, resolved_at, merged_into, backfill,
-           quiet_reason, acked_at, acked_by, verdict, verdict_reason, verdict_by, verdict_at
+           quiet_reason, about, acked_at, acked_by, verdict, verdict_reason, verdict_by, verdict_at
     FROM alerts WHERE alert_id = $alert LIMIT 1
 """
 EVIDENCE = """
@@ -62,15 +63,18 @@ class Data(NamedTuple):
     evidence: pl.DataFrame
     deliveries: pl.DataFrame
     history: pl.DataFrame
+    alerts: pl.DataFrame  # of the same story
+    changes: pl.DataFrame  # of the hour before it
     client: Client  # for the two buttons, nothing else
 
 
 def load(client: Client, filters: Filters) -> Data:
     asked, nothing = filters.alert, pl.DataFrame()
     if asked is None:
-        return Data(None, None, {}, nothing, nothing, nothing, client)
+        return Data(None, None, {}, nothing, nothing, nothing, nothing, nothing, client)
     found = client.sql(ALERT, alert=asked, language=filters.language)
     row = found.row(0, named=True) if len(found) else None
+    told = story.story(client, row) if row else {"alerts": [], "changes": []}
     return Data(
         alert=row,
         asked=asked,
@@ -78,6 +82,8 @@ def load(client: Client, filters: Filters) -> Data:
         evidence=client.sql(EVIDENCE, alert=asked),
         deliveries=client.sql(DELIVERIES, alert=asked),
         history=client.sql(HISTORY, alert=asked),
+        alerts=_together(told["alerts"], filters.language),
+        changes=pl.DataFrame(told["changes"]),
         client=client,
     )
 
@@ -102,6 +108,7 @@ def show(data: Data) -> None:
         theme.section("Found, and the thresholds", "as the catalogue sets them")
         theme.table(against(data.facts, catalogue.thresholds(name)), FOUND)
     _evidence(data.evidence)
+    _story(data)
     _told(data)
 
 
@@ -225,6 +232,34 @@ def _evidence(rows: pl.DataFrame) -> None:
         theme.table(rows, (*trace.COLUMNS, Column("Trace", ("trace_id",), link="trace")))
 
 
+def _together(alerts: list[dict[str, Any]], language: str) -> pl.DataFrame:
+    """Alerts of one story, titled in one language, with what they share as text."""
+    return pl.DataFrame(
+        [
+            each
+            | {"title": each["title_zh" if language == "zh" else "title"]}
+            | {"shares": ", ".join(each["shares"]), "about": None}
+            for each in alerts
+        ]
+    )
+
+
+def _story(data: Data) -> None:
+    left, right = st.columns([3, 2], gap="medium")
+    with left:
+        theme.section("Same story", "alerts that share a trace or an agent within an hour")
+        if data.alerts.is_empty():
+            theme.empty("It stands alone: no other alert names its agents or its traces.")
+        else:
+            theme.table(data.alerts, TOGETHER)
+    with right:
+        theme.section("What changed in the hour before")
+        if data.changes.is_empty():
+            theme.empty("No configuration, policy, tool or version changed.")
+        else:
+            theme.table(data.changes, CHANGED)
+
+
 def _told(data: Data) -> None:
     left, right = st.columns([3, 2], gap="medium")
     with left:
@@ -244,6 +279,14 @@ def _told(data: Data) -> None:
             theme.table(data.history, PAST)
 
 
+TOGETHER = (
+    Column("Since", ("started_at",)),
+    Column("Severity", ("severity",)),
+    Column("What", ("title",)),
+    Column("Shares", ("shares",)),
+    Column("Alert", ("alert_id",), link="alert"),
+)
+CHANGED = (Column("Time", ("ts",)), Column("What", ("what",)), Column("Detail", ("says",)))
 DELIVERED = (
     Column("Receiver", ("receiver", "kind")),
     Column("State", ("state",)),

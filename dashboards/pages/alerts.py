@@ -9,6 +9,7 @@ from dashboards import export, theme
 from dashboards.client import Client
 from dashboards.filters import Filters
 from dashboards.pages import alert
+from detectors.story import stories
 
 TITLE = "Alerts"
 ORDER = 20
@@ -16,11 +17,11 @@ ORDER = 20
 ALERTS = """
     SELECT alert_id, severity, left(CASE WHEN $language = 'zh' THEN title_zh ELSE title END, 300)
            AS title, left(subject, 200) AS subject, detector, status, started_at, ended_at,
-           rows::BIGINT AS times, acked_by, verdict, count(*) OVER () AS total
+           rows::BIGINT AS times, acked_by, verdict, tenant, about, count(*) OVER () AS total
     FROM alerts
     WHERE ((ended_at >= $since::TIMESTAMPTZ AND started_at < $until::TIMESTAMPTZ)
            OR status = 'open')
-      AND ($agent::VARCHAR IS NULL OR subject = $agent OR facts ->> 'agent' = $agent)
+      AND ($agent::VARCHAR IS NULL OR subject = $agent OR list_contains(about, 'agent ' || $agent))
       AND (status = $status OR ($status::VARCHAR IS NULL AND status IN ('open', 'resolved')))
       AND ($severity::VARCHAR IS NULL OR severity = $severity)
       AND ($detector::VARCHAR IS NULL OR detector = $detector)
@@ -50,6 +51,9 @@ def load(client: Client, filters: Filters) -> Data:
         detector=filters.detector,
     )
     known = client.sql(DETECTORS)["detector"].to_list()
+    told = stories(rows.to_dicts())
+    story = pl.Series("story", [told.get(each) for each in rows["alert_id"]], dtype=pl.String)
+    rows = rows.drop("about", "tenant").with_columns(story)
     return Data(rows, known, alert.load(client, filters) if filters.alert else None)
 
 
@@ -101,4 +105,5 @@ LABELS = {
     "times": "Times",
     "acked_by": "Taken by",
     "verdict": "Verdict",
+    "story": "Story",
 }

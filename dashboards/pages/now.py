@@ -32,7 +32,7 @@ OPEN = """
            count(*) FILTER (severity = 'critical') OVER () AS critical
     FROM alerts
     WHERE status = 'open' AND ($agent::VARCHAR IS NULL OR subject = $agent
-                               OR facts ->> 'agent' = $agent)
+                               OR list_contains(about, 'agent ' || $agent))
     ORDER BY verdict IS NOT NULL,
              list_position(['critical', 'high', 'medium', 'low'], severity), ended_at DESC
     LIMIT 100

@@ -12,6 +12,7 @@ import typer
 
 from detectors import explain as explaining
 from detectors import triage
+from detectors.story import stories
 from gatewatch.client import Remote
 from gatewatch.commands.terminal import (
     Config,
@@ -25,7 +26,7 @@ from gatewatch.commands.terminal import (
 )
 from gatewatch.parts import utc_now
 
-LISTED = ("alert_id", "severity", "status", "title", "started_at", "ended_at", "verdict")
+LISTED = ("alert_id", "severity", "status", "title", "started_at", "ended_at", "verdict", "story")
 Actor = Annotated[str | None, typer.Option("--actor", help="Who you are; default: your login.")]
 Reason = Annotated[str, typer.Option("--reason", help="For those who read it later.")]
 
@@ -46,7 +47,9 @@ def alerts(
     if as_json:
         emit([row | {"facts": msgspec.json.decode(row["facts"])} for row in rows])
     else:
-        table(rows, LISTED, "Nothing is open.")
+        told = stories(rows)
+        shown = [row | {"story": told.get(row["alert_id"], "")} for row in rows]
+        table(shown, LISTED, "Nothing is open.")
 
 
 def explain(
