@@ -57,6 +57,21 @@ def state(events: Iterable[Event], at: datetime, ttl: timedelta | None = None) -
     return Approval("pending")
 
 
+def latest(events: Iterable[Event], at: datetime, ttl: timedelta | None = None) -> Approval:
+    """Of a call that was asked about more than once, the last approval that has an answer.
+
+    A request that follows an answer begins a new approval.
+    """
+    rounds: list[list[Event]] = []
+    for each in sorted(set(events), key=_order):
+        if not rounds or (each.what == "pending" and rounds[-1][-1].what != "pending"):
+            rounds.append([])
+        rounds[-1].append(each)
+    found = [state(each, at, ttl) for each in rounds]
+    answered = [each for each in found if each.state != "pending"]
+    return (answered or found or [Approval("pending")])[-1]
+
+
 def covers(approval: Approval, digest: str | None) -> bool:
     """Is the execution of a call with these parameters what was approved?
 

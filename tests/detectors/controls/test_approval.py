@@ -3,7 +3,7 @@ from itertools import permutations
 
 import pytest
 
-from detectors.controls.approval import Approval, Event, State, covers, state
+from detectors.controls.approval import Approval, Event, State, covers, latest, state
 from tests.kit import at
 
 TTL = timedelta(minutes=10)
@@ -111,3 +111,24 @@ def test_who_answered_and_by_which_event_is_kept() -> None:
     assert state([ASKED, YES, NO], moment) == Approval(
         "approved", at("09:05"), "wang", "d-1", "approved"
     )
+
+
+AGAIN = said("pending", "09:20", "d-1", "again")
+
+
+@pytest.mark.parametrize(
+    ("events", "expected"),
+    [
+        ([], "pending"),
+        ([ASKED, NO], "rejected"),
+        ([ASKED, NO, AGAIN], "rejected"),
+        ([ASKED, NO, AGAIN, said("approved", "09:25")], "approved"),
+        ([ASKED, YES, AGAIN], "approved"),
+        ([ASKED, YES, AGAIN, said("rejected", "09:25")], "rejected"),
+        ([ASKED, NO, LATE], "rejected"),
+        ([ASKED, AGAIN, said("approved", "09:25")], "approved"),
+    ],
+)
+def test_a_request_after_an_answer_is_a_new_approval(events: list[Event], expected: str) -> None:
+    for order in permutations(events):
+        assert latest(order + order[:1], at("10:00")).state == expected
