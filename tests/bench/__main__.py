@@ -12,10 +12,10 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from tests.bench import adapters, intake, landing, latency, memory, tick
+from tests.bench import accuracy, adapters, backtest, intake, landing, latency, memory, tick
 from tests.bench.measure import Figure
 
-ALL = ("landing", "adapters", "memory", "intake", "latency", "tick")
+ALL = ("landing", "adapters", "memory", "intake", "latency", "tick", "backtest", "accuracy")
 
 
 def main() -> None:
@@ -41,8 +41,16 @@ def main() -> None:
                     for rate in chosen.rates.split(","):
                         place = Path(folder, rate)
                         figures += latency.measure(place, int(rate), chosen.seconds)
+                case "tick":
+                    figures += tick.measure(Path(folder), chosen.stored, chosen.times)
+                case "backtest":
+                    figures += backtest.measure(Path(folder), chosen.events)
                 case _:
-                    figures += tick.measure(Path(folder), chosen.stored)
+                    seeds = [int(each) for each in chosen.seeds.split(",")]
+                    only = chosen.detectors.split(",") if chosen.detectors else ()
+                    figures += accuracy.measure(
+                        Path(folder), seeds, chosen.agents, chosen.days, only, chosen.accept
+                    )
     shown = Table(box=None, pad_edge=False, header_style="bold")
     for column in ("what", "measured", "how"):
         shown.add_column(column, overflow="fold")
@@ -67,9 +75,16 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--minute", type=float, default=60, help="how long those are sent, seconds")
     parser.add_argument("--rates", default="1000,5000", help="lines a second beside the probes")
     parser.add_argument("--seconds", type=float, default=20, help="how long they are sent")
+    parser.add_argument("--stored", type=int, default=1_000_000, help="events under the tick")
+    parser.add_argument("--times", type=int, default=10, help="and so many times as many")
+    parser.add_argument("--events", type=int, default=10_000_000, help="of the backtest")
     parser.add_argument(
-        "--stored", type=int, default=50_000, help="events; the tick sees 1 and 10 x"
+        "--seeds", default="101,102,103", help="of the fleets; below 100 to look at"
     )
+    parser.add_argument("--agents", type=int, default=200, help="of those fleets")
+    parser.add_argument("--days", type=int, default=30, help="that they are watched")
+    parser.add_argument("--detectors", default="", help="only these are held against them")
+    parser.add_argument("--accept", action="store_true", help="write docs/detectors.json")
     parser.add_argument("--dir", default=None, help="the disk to work on; default: the system's")
     return parser.parse_args()
 

@@ -25,7 +25,11 @@ PEOPLE = {  # per area: who answers its approvals
         strict=True,
     )
 }  # fmt: skip
-ROLES = (*["assistant"] * 11, *["worker"] * 9, *["batch"] * 2, *["poller"] * 2, "ops")  # of an area
+ROLES = (  # a period of the fleet
+    *("assistant", "worker", "batch", "poller", "ops", "assistant", "worker", "assistant"),
+    *("worker", "assistant", "worker", "assistant", "batch", "poller", "assistant", "worker"),
+    *("assistant", "worker") * 4, "assistant",
+)  # fmt: skip
 
 
 class Who(NamedTuple):
@@ -58,7 +62,7 @@ def cast(agents: int, seed: int, days: int) -> list[Who]:
     rng = random.Random(seed)  # noqa: S311 - a simulation
     found = []
     for n in range(agents):
-        area, role = tuple(NOUNS)[n % len(NOUNS)], ROLES[n // len(NOUNS) % len(ROLES)]
+        area, role = tuple(NOUNS)[n % len(NOUNS)], ROLES[n % len(ROLES)]
         name = f"{area}-{role}-{n // len(NOUNS) + 1:02}"
         late = rng.random() < 0.04 and role == "assistant"
         found.append(

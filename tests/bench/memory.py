@@ -19,12 +19,12 @@ def measure(folder: Path, gigabytes: float) -> list[Figure]:
     length = path.stat().st_size
     command = [sys.executable, "-m", "gatewatch", "ingest", str(path), "--json"]
     began = time.perf_counter()
-    held = 0.0
+    most = 0.0
     with subprocess.Popen(
         [*command, "--db", str(folder / "x.duckdb")], stdout=subprocess.PIPE
     ) as process:
         while process.poll() is None:  # once it has ended nobody can tell
-            held = max(held, _held(process.pid))
+            most = max(most, held(process.pid))
             time.sleep(0.1)
         seconds = time.perf_counter() - began
         assert process.stdout is not None
@@ -32,7 +32,7 @@ def measure(folder: Path, gigabytes: float) -> list[Figure]:
     assert told["events"] == lines, told
     stored = size(folder, "x.duckdb*")
     return [
-        Figure("memory of a landing", f"{held:.0f} MiB", f"a file of {length / 1e9:.1f} GB"),
+        Figure("memory of a landing", f"{most:.0f} MiB", f"a file of {length / 1e9:.1f} GB"),
         Figure("its landing", f"{lines / seconds:,.0f} events/s", f"{lines:,} lines, one command"),
         Figure(
             "its database", f"{stored / lines:.0f} B/event", "the file as the command leaves it"
@@ -40,7 +40,7 @@ def measure(folder: Path, gigabytes: float) -> list[Figure]:
     ]
 
 
-def _held(pid: int) -> float:
+def held(pid: int) -> float:
     """MiB that a process has held at most so far, where the system tells."""
     try:
         lines = Path(f"/proc/{pid}/status").read_text().splitlines()

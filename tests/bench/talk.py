@@ -73,8 +73,8 @@ def _lookup(scene: Scene, noun: str, new: Mapping[str, str]) -> None:
     elif chance < 0.35:
         scene.look(who.tool("list", noun), {"query": f"name {rng.randint(1, 999)}"}, rows=0)
         scene.wait(1, 4)
-        query = {"query": f"number {rng.randint(1, 999)}"}
-        scene.look(who.tool("list", noun), query, rows=rng.randint(1, 9))
+        other = {"query": f"number {rng.randint(1, 999)}"}
+        scene.look(who.tool("list", noun), other, rows=rng.randint(1, 9))
     elif chance < 0.4 and who.area in new:
         scene.look(new[who.area], {"id": rng.randint(1000, 99999)}, rows=3)
     elif chance < 0.45:  # a time-out of a lookup: asked again, and there it is
@@ -83,7 +83,7 @@ def _lookup(scene: Scene, noun: str, new: Mapping[str, str]) -> None:
         scene.wait(2, 9)
         scene.look(who.tool("get", noun), params)
     else:
-        query = {"query": f"name {rng.randint(1, 9999)}", "limit": 50}
+        query: Fields = {"query": f"name {rng.randint(1, 9999)}", "limit": 50}
         scene.look(who.tool("list", noun), query, rows=int(rng.lognormvariate(2.3, 0.9)) + 1)
 
 

@@ -36,12 +36,12 @@ def lines_get_lost(plot: Plot, minutes: int) -> None:
     _fault(plot, minutes, lost=True)
 
 
-@plant("clock_skew", past=2, just=100, clear=600, massive=2700)
+@plant("clock_skew", "sequence_gap", "silent_source", past=2, just=100, clear=600, massive=2700)
 def clock_is_ahead(plot: Plot, seconds: int) -> None:
     _fault(plot, 180, off=timedelta(seconds=seconds))
 
 
-@plant("clock_skew", "sequence_gap", past=2, just=100, clear=900)
+@plant("clock_skew", "sequence_gap", "silent_source", past=2, just=150, clear=900)
 def clock_is_behind(plot: Plot, seconds: int) -> None:
     _fault(plot, 180, off=timedelta(seconds=-seconds))
 
