@@ -30,9 +30,10 @@ def test_alerts_that_share_an_agent_or_a_trace_within_an_hour_are_one_story(tmp_
 
     told = story(world.store, second)
 
-    assert [(each["alert_id"], each["shares"]) for each in told["alerts"]] == [
-        (first["alert_id"], ["agent a1"]),
-        (child["alert_id"], ["trace t-2"]),
+    assert [(each["detector"], each["subject"], each["shares"]) for each in told["alerts"]] == [
+        ("deny_retry", "a1", ["agent a1"]),
+        ("deny_rotation", "t-2", ["agent a1", "trace t-2"]),
+        ("deny_retry", "child", ["trace t-2"]),
     ]
     found = stories(alerts(world))
     assert set(found) == {first["alert_id"], second["alert_id"], child["alert_id"]}

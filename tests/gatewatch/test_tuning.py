@@ -44,7 +44,7 @@ def test_a_dry_run_with_another_value_counts_and_keeps_nothing(
     [counts] = shell(*words, "--set", "denials=4", "--counts", "--json").json
     shown = shell(*words, "--set", "denials=4").out
 
-    assert [row["subject"] for row in today] == ["a1", "a2"]
+    assert sorted(row["subject"] for row in today) == ["a1", "a2"]
     assert [row["subject"] for row in other] == ["a2"]
     assert (counts["alerts"], counts["subjects"]) == (1, {"a2": 1})
     assert sum(counts["days"].values()) == 1
