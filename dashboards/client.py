@@ -16,6 +16,7 @@ import polars as pl
 from polars.exceptions import PolarsError
 
 TIMEOUT = httpx.Timeout(8, connect=3)  # a page that hangs longer looks like one that is up to date
+SLOW = httpx.Timeout(320, connect=3)  # for what a person asked for and waits for
 
 
 class ServiceDown(Exception):  # noqa: N818 - the name is the reason
@@ -72,6 +73,12 @@ class Client:
         path = f"/v1/alerts/{quote(alert_id, safe='')}/verdict"
         self._ask("POST", path, {"verdict": verdict, "actor": actor, "reason": reason})
 
+    def tune(self, detector: str, param: str, values: list[str], since: datetime) -> pl.DataFrame:
+        """Alerts a day and precision of one detector at other values, a row each."""
+        asked = {"detector": detector, "values": values, "since": since, "param": param or None}
+        told = self._ask("POST", "/v1/tune", asked, SLOW).json()
+        return pl.DataFrame(told["steps"])
+
     def health(self) -> Health:
         """The service's clock and whether it calls itself healthy; the dashboard has no clock."""
         response = self._send("GET", "/healthz", None)
@@ -86,8 +93,10 @@ class Client:
     def _who(self) -> str:
         return f"The service at {self._url}"
 
-    def _ask(self, method: str, path: str, body: Mapping[str, Any]) -> httpx.Response:
-        response = self._send(method, path, body)
+    def _ask(
+        self, method: str, path: str, body: Mapping[str, Any], timeout: httpx.Timeout = TIMEOUT
+    ) -> httpx.Response:
+        response = self._send(method, path, body, timeout)
         if response.is_success:
             return response
         if response.status_code in (401, 403):
@@ -99,13 +108,18 @@ class Client:
             raise ServiceDown(f"{self._who} is in trouble ({response.status_code}).")
         raise ServiceRefused(f"{self._who} refuses: {_said(response)}")
 
-    def _send(self, method: str, path: str, body: Mapping[str, Any] | None) -> httpx.Response:
+    def _send(
+        self, method: str, path: str, body: Mapping[str, Any] | None,
+        timeout: httpx.Timeout = TIMEOUT,
+    ) -> httpx.Response:  # fmt: skip
         headers = {"Content-Type": "application/json"}
         if self._token:
             headers["Authorization"] = f"Bearer {self._token}"
         content = None if body is None else json.dumps(body, default=_plain).encode()
         try:
-            return self._http.request(method, self._url + path, content=content, headers=headers)
+            return self._http.request(
+                method, self._url + path, content=content, headers=headers, timeout=timeout
+            )
         except httpx.InvalidURL:
             raise ServiceDown("GATEWATCH_URL is not an address.") from None
         except httpx.HTTPError as error:  # its class only: the text may hold the address

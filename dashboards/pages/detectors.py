@@ -1,12 +1,13 @@
 """Whether each detector runs, how far it has judged, and what it looks for."""
 
+from datetime import datetime
 from typing import Any, NamedTuple
 
 import polars as pl
 import streamlit as st
 
 from dashboards import catalogue, theme
-from dashboards.client import Client
+from dashboards.client import TROUBLE, Client
 from dashboards.filters import Filters
 from dashboards.pages.now import STALE
 from dashboards.theme import Column
@@ -46,11 +47,13 @@ HEALTH = """
 class Data(NamedTuple):
     health: pl.DataFrame
     headers: dict[str, dict[str, Any]]
+    since: datetime
+    client: Client  # for the button, nothing else
 
 
 def load(client: Client, filters: Filters) -> Data:
     rows = client.sql(HEALTH, now=filters.now, since=filters.since, stale=STALE)
-    return Data(rows, catalogue.headers())
+    return Data(rows, catalogue.headers(), filters.since, client)
 
 
 def show(data: Data) -> None:
@@ -61,6 +64,7 @@ def show(data: Data) -> None:
         )
     else:
         _health(data.health)
+        _tuning(data)
     theme.section("What each looks for", f"{len(data.headers):,} in the catalogue")
     if not data.headers:
         theme.empty("The catalogue is empty. To check the set-up:", "gatewatch doctor")
@@ -90,6 +94,46 @@ def _health(rows: pl.DataFrame) -> None:
     )
 
 
+def _tuning(data: Data) -> None:
+    theme.section("Try other values", "over the chosen range; nothing is kept or changed")
+    with st.form("tune", border=False):
+        name, param, values, go = st.columns([2, 2, 3, 1], vertical_alignment="bottom")
+        tunable = [each for each, header in data.headers.items() if header.get("params")]
+        name.selectbox("Detector", tunable, key="tune_detector")
+        param.text_input("Parameter", placeholder="each of them", key="tune_param")
+        values.text_input("Values", placeholder="around today's: 2, 3, 4", key="tune_values")
+        go.form_submit_button("Try", on_click=_tune, args=(data.client, data.since))
+    tuned = st.session_state.get("tuned")
+    if isinstance(tuned, str):
+        theme.trouble(tuned, "Nothing was tried.", lead="Not done.")
+    elif tuned is not None:
+        theme.table(tuned, TUNED)
+
+
+def _tune(client: Client, since: datetime) -> None:
+    chosen = {key: str(st.session_state.get(f"tune_{key}") or "").strip() for key in ASKED}
+    values = [each.strip() for each in chosen["values"].split(",") if each.strip()]
+    try:
+        st.session_state["tuned"] = client.tune(chosen["detector"], chosen["param"], values, since)
+    except TROUBLE as error:
+        st.session_state["tuned"] = str(error)
+
+
+ASKED = ("detector", "param", "values")
+TUNED = (
+    Column("Parameter", ("param",)),
+    Column("Value", ("value",)),
+    Column("In force", ("in_force",)),
+    Column("Alerts", ("alerts",)),
+    Column("A day", ("per_day",)),
+    Column("Subjects", ("subjects",)),
+    Column("Found true", ("right",)),
+    Column("Not true", ("wrong",)),
+    Column("Precision", ("precision",)),
+    Column("Confirmed and lost", ("lost",)),
+)
+
+
 def _describe(name: str, header: dict[str, Any]) -> None:
     left, right = st.columns([3, 2])
     with left:
@@ -100,5 +144,6 @@ def _describe(name: str, header: dict[str, Any]) -> None:
             ("When it is nothing", catalogue.said(name, "quiet")),
         )
     with right:
-        theme.pairs({"severity": header.get("severity")} | catalogue.thresholds(name))
+        told = {"severity": header.get("severity"), "status": header.get("status", "stable")}
+        theme.pairs(told | catalogue.thresholds(name))
         st.caption("Change a value in gatewatch.toml, table detectors.NAME.")

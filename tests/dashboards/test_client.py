@@ -1,5 +1,6 @@
 """The dashboard's road to the service: tables, triage, and one sentence when it is closed."""
 
+import json
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta, timezone
 
@@ -100,3 +101,19 @@ def test_two_viewers_never_see_each_others_rows() -> None:
 
     for client, expected in ((first, "Bearer admin"), (second, "Bearer viewer")) * 2:
         assert client.sql("SELECT 1")["who"].to_list() == [expected]
+
+
+def test_other_values_are_tried_with_patience_and_come_back_as_a_table() -> None:
+    sent: list[httpx.Request] = []
+
+    def reply(request: httpx.Request) -> httpx.Response:
+        sent.append(request)
+        return httpx.Response(200, json={"detector": "d", "steps": [{"param": "n", "alerts": 2}]})
+
+    frame = asked(reply).tune("d", "", ["2"], NOW)
+
+    assert json.loads(sent[0].content) == {
+        "detector": "d", "param": None, "values": ["2"], "since": NOW.isoformat()
+    }  # fmt: skip
+    assert sent[0].extensions["timeout"]["read"] > 300
+    assert frame.rows() == [("n", 2)]
