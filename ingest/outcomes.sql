@@ -25,3 +25,22 @@ CREATE OR REPLACE MACRO came_back_empty(p_status, p_error, p_response, p_rows, p
     ELSE empty_json(p_response::VARCHAR) OR coalesce(says_nothing(p_response ->> '$'), false)
       OR coalesce(says_nothing(p_response ->> '$.content[0].text') OR empty_json(p_response ->> '$.content[0].text'), false) END
   WHEN p_bytes IS NOT NULL THEN p_bytes = 0 END;
+-- one spelling of a path, address or id: wide letters, invisible ones, upper case, %2F, \, scheme, default port, //, /./, /x/../, home, fragment, trailing / and .
+CREATE OR REPLACE MACRO one_letter(x) AS regexp_replace(translate(lower(x), 'ａｂｃｄｅｆｇｈｉｊｋｌｍｎｏｐｑｒｓｔｕｖｗｘｙｚ０１２３４５６７８９．／：－＿＠～\', 'abcdefghijklmnopqrstuvwxyz0123456789./:-_@~/'),
+  '[\x{200b}-\x{200f}\x{2060}\x{feff}\x{00ad}]', '', 'g');
+CREATE OR REPLACE MACRO one_path(x) AS regexp_replace(regexp_replace(regexp_replace(regexp_replace(x, '/(\.?/)+', '/', 'g'), '/[^/.][^/]*/\.\.(/|$)', '\1', 'g'), '/[^/.][^/]*/\.\.(/|$)', '\1', 'g'),
+  '^(\$home|\$\{home\}|/home/[^/]+|/users/[^/]+|/root)(/|$)', '~/');
+CREATE OR REPLACE MACRO one_spelling(x) AS regexp_replace(one_path(regexp_replace(regexp_replace(one_letter(url_decode(url_decode(one_letter(x)))),
+  '^([a-z][a-z0-9+.-]*://([^/@]*@)?|mailto:)|#.*$', '', 'g'), '^([^/:]+?)\.?(:(80|443))?(/|$)', '\1\4')), '(/\*+|[/.:])+$', '');
+-- the words of a call's parameters, without their names and without what says who calls and from where; a shell command falls into its words
+CREATE OR REPLACE MACRO words_asked(p_params, p_target) AS list_filter(list_transform(regexp_split_to_array(concat_ws(' ', p_target,
+  regexp_replace(regexp_replace(regexp_replace(p_params::VARCHAR,
+    '(?i)"(tenant|org|organi[sz]ation|workspace|project|region|env|environment|locale|currency|model|session|trace|request|cwd|work_?dir|user_?agent|idempotency)[a-z_-]*"\s*:\s*("([^"\\]|\\.)*"|[^,}\]"]*)', ' ', 'g'),
+    '"([^"\\]|\\.)*"\s*:', ' ', 'g'), '\\(["nrtbf])', ' ', 'g')), '[\s"''`,;|&<>(){}\[\]=]+'),
+  lambda lam_w: one_spelling(replace(lam_w, '\\', '/'))), lambda lam_w: lam_w <> '');
+-- of those, what can name one thing: an id, a path, a host, an address; no plain word, small number, amount, date, flag, version or media type
+CREATE OR REPLACE MACRO names_one(w) AS length(w) BETWEEN 5 AND 300 AND regexp_matches(w, '[0-9/@.]') AND NOT regexp_full_match(w,
+  '[-+]?\d{1,5}|[-+]?[$€£¥]?\d*[.,]\d+%?|\d{4}-\d\d-\d\d.*|\d+:\d+.*|--?[a-z-]+|v?\d+(\.\d+){1,2}|[a-z]+([-_/][a-z]+)+|(application|text|image|audio|video)/.*|(utf|iso|gpt|claude|sha)-.*');
+-- a shell command that only looks where something is; a tool that tells people about it
+CREATE OR REPLACE MACRO only_looks(p_words) AS list_contains(['ls', 'stat', 'test', 'file', 'echo', 'which', 'dirname', 'basename', 'pwd'], p_words[1]);
+CREATE OR REPLACE MACRO tells_people(p_tool) AS coalesce(regexp_matches(words(p_tool), '(^|[^a-z])(tickets?|escalat\w*|notif\w*|comments?|notes?|ask|approvals?|human|log)([^a-z]|$)'), false);
