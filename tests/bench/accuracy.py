@@ -77,15 +77,16 @@ class Report:
 
 
 def run(
-    folder: Path, seed: int, agents: int, days: int, only: Sequence[str] = (), quiet: bool = True
+    folder: Path, seed: int, agents: int, days: int, only: Sequence[str] = (), small: bool = False
 ) -> Report:
-    """One fleet with plants, and the same one without."""
+    """One fleet with plants, and the same one without. `small`: the first alone, and each
+    kind at its first strength."""
     report, who = Report(), cast(agents, seed, days)
-    planted = plants(who, START, days, seed, only)
+    planted = plants(who, START, days, seed, only, small)
     steps = [step for each in planted for step in each.steps]
     faults = [fault for each in planted for fault in each.faults]
     for name, extra, wrong in (("planted", steps, faults), ("quiet", [], [])):
-        if name == "quiet" and not quiet:
+        if name == "quiet" and small:
             continue
         parts = land(folder / name, Quiet(who, START, seed), START, days, extra, wrong)
         try:

@@ -13,7 +13,7 @@ from importlib import import_module
 from pkgutil import iter_modules
 from zoneinfo import ZoneInfo
 
-from tests.bench.cast import HOME, Who
+from tests.bench.cast import GATES, HOME, Who
 from tests.bench.scene import Scene, Step
 from tests.bench.stored import Fault
 
@@ -86,12 +86,11 @@ class Plot:
         self.faults: list[Fault] = []
 
     def scene(
-        self, role: str = "assistant", hour: float | None = None, zone: str | None = None,
-        like: Scene | None = None,
-    ) -> Scene:  # fmt: skip
+        self, role: str = "assistant", hour: float | None = None, like: Scene | None = None
+    ) -> Scene:
         """A run of an agent that no other plant has on that day, at an hour of the policy's zone,
         else within its own working hours. `like`: beside that one, by another agent."""
-        who, day = self._slots.take(role, self._kind.past, zone, like)
+        who, day = self._slots.take(role, self._kind.past, like)
         if like is None:
             at = day.astimezone(ZoneInfo(HOME if hour is not None else who.zone))
             hour = self.rng.uniform(10, 16) if hour is None else hour
@@ -107,6 +106,12 @@ class Plot:
         scene = Scene(who, at, self.rng)
         self.scenes.append(scene)
         return scene
+
+    def gate(self, hour: int) -> tuple[str, datetime]:
+        """A gate that sends heartbeats and has no other fault on that day."""
+        gate, at = self._slots.gate(self._kind.past)
+        self.names.add(gate)
+        return gate, at.astimezone(ZoneInfo(HOME)).replace(hour=hour).astimezone(UTC)
 
     def everybody(self, role: str) -> list[Who]:
         return self._slots.roles[role]
@@ -134,13 +139,22 @@ class Slots:
         self._taken: set[tuple[str, int]] = set()  # of agents, and of gates with a fault
 
     def close(self, fault: Fault) -> None:
-        """Nobody else's lines may get lost in it."""
-        self._taken.add((fault.gate, (fault.since - self._start) // DAY))
+        """One fault a gate and day; and nobody else's lines may get lost in it."""
+        day = (fault.since - self._start) // DAY
+        self._taken.add((f"fault at {fault.gate}", day))
+        if fault.down or fault.lost:
+            self._taken.add((fault.gate, day))
 
-    def take(
-        self, role: str, past: int, zone: str | None, like: Scene | None
-    ) -> tuple[Who, datetime]:
-        agents = [e for e in self.roles[role] if not e.joined and zone in (None, e.zone)]
+    def gate(self, past: int) -> tuple[str, datetime]:
+        while True:
+            gate = self.rng.choice(GATES[:-1])
+            day = self.rng.randrange(min(past, self._days - 1), self._days)
+            at = self._start + day * DAY + DAY / 2
+            if at.weekday() < 5 and (f"fault at {gate}", day) not in self._taken:
+                return gate, at
+
+    def take(self, role: str, past: int, like: Scene | None) -> tuple[Who, datetime]:
+        agents = [e for e in self.roles[role] if not e.joined]
         for _ in range(10_000):
             who = self.rng.choice(agents)
             day = self.rng.randrange(min(past, self._days - 1), self._days)
@@ -159,8 +173,9 @@ class Slots:
 
 def plants(
     agents: Iterable[Who], start: datetime, days: int, seed: int, only: Iterable[str] = (),
+    one: bool = False,
 ) -> list[Plant]:  # fmt: skip
-    """One of each kind and strength, as many as the days have history for."""
+    """Each kind at each strength, as far as the days have history for it. `one`: at the first."""
     for each in iter_modules(__path__):
         import_module(f"{__name__}.{each.name}")
     slots = Slots(agents, start, days, seed)
@@ -171,7 +186,8 @@ def plants(
     ):
         if kind.past >= days or (only and kind.detector not in only):
             continue
-        for strength, number in kind.strengths.items():
+        strengths = list(kind.strengths.items())
+        for strength, number in strengths[:1] if one else strengths:
             plot = Plot(slots, kind)
             kind.play(plot, number)
             found.append(plot.done(strength))

@@ -1,6 +1,5 @@
 """Approvals that are piled up, waved through, gone round, or given to oneself."""
 
-from tests.bench.cast import HOME
 from tests.bench.plants import Plot, near, plant
 from tests.bench.scene import Scene
 
@@ -14,7 +13,7 @@ def refund(scene: Scene, n: int) -> tuple[str, dict[str, object]]:
 @plant("approval_surge", "approval_backlog", past=3, just=12, clear=25, massive=80)
 def at_night_unanswered(plot: Plot, count: int) -> None:
     """Asked for in half an hour of the night; each is over after an hour."""
-    scene = plot.scene("assistant", hour=1.5, zone=HOME)
+    scene = plot.scene("assistant", hour=1.5)
     for n in range(count):
         scene.wait(1500 / count)
         ids = scene.ask(*refund(scene, n))
@@ -26,7 +25,7 @@ def at_night_unanswered(plot: Plot, count: int) -> None:
 
 @plant("approval_surge", "rubber_stamp", past=3, clear=30)
 def at_night_waved_through(plot: Plot, count: int) -> None:
-    scene = plot.scene("worker", hour=23.2, zone=HOME)
+    scene = plot.scene("worker", hour=23.2)
     for n in range(count):
         ids = scene.ask(*refund(scene, n))
         scene.wait(3, 9)
@@ -37,7 +36,7 @@ def at_night_waved_through(plot: Plot, count: int) -> None:
 
 @near("approval_surge", past=3)
 def four_at_night(plot: Plot, _: int) -> None:
-    scene = plot.scene("assistant", hour=2, zone=HOME)
+    scene = plot.scene("assistant", hour=2)
     for n in range(4):
         ids = scene.ask(*refund(scene, n))
         scene.wait(60, 400)

@@ -10,14 +10,9 @@ MINUTE = timedelta(minutes=1)
 
 
 def _fault(plot: Plot, minutes: float, **what: Any) -> None:
-    """At a gate that sends heartbeats, in the middle of the day."""
-    scene = plot.scene("worker", hour=12)
-    while scene.who.gate == "gate-8":
-        scene = plot.scene("worker", hour=12)
-    plot.scenes.clear()
-    plot.names.add(scene.who.gate)
-    fault = Fault(scene.who.gate, scene.at, scene.at + minutes * MINUTE)
-    plot.faults.append(fault._replace(**what))
+    """In the middle of the day."""
+    gate, at = plot.gate(hour=12)
+    plot.faults.append(Fault(gate, at, at + minutes * MINUTE)._replace(**what))
 
 
 @plant("silent_source", past=2, just=26, clear=120, massive=480)
@@ -36,27 +31,27 @@ def lines_get_lost(plot: Plot, minutes: int) -> None:
     _fault(plot, minutes, lost=True)
 
 
-@plant("clock_skew", "sequence_gap", "silent_source", past=2, just=100, clear=600, massive=2700)
+@plant("clock_skew", "sequence_gap", "silent_source", past=1, just=100, clear=600, massive=2700)
 def clock_is_ahead(plot: Plot, seconds: int) -> None:
     _fault(plot, 180, off=timedelta(seconds=seconds))
 
 
-@plant("clock_skew", "sequence_gap", "silent_source", past=2, just=150, clear=900)
+@plant("clock_skew", "sequence_gap", "silent_source", past=1, just=150, clear=900)
 def clock_is_behind(plot: Plot, seconds: int) -> None:
     _fault(plot, 180, off=timedelta(seconds=-seconds))
 
 
-@near("clock_skew", past=2)
+@near("clock_skew")
 def some_seconds(plot: Plot, _: int) -> None:
     _fault(plot, 180, off=timedelta(seconds=9))
 
 
-@plant("slow_gate", past=2, just=6, clear=20, massive=200)
+@plant("slow_gate", past=1, just=6, clear=20, massive=200)
 def decisions_take_long(plot: Plot, factor: int) -> None:
     """For an hour and a half each decision takes so many times as long."""
     _fault(plot, 90, slow=float(factor))
 
 
-@near("slow_gate", past=2)
+@near("slow_gate", past=1)
 def slower_and_still_quick(plot: Plot, _: int) -> None:
     _fault(plot, 90, slow=2.0)

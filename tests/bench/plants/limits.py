@@ -2,7 +2,6 @@
 
 from datetime import timedelta
 
-from tests.bench.cast import HOME
 from tests.bench.plants import Plot, near, plant
 
 
@@ -42,7 +41,7 @@ def denied_as_written(plot: Plot, _: int) -> None:
 
 
 def _approved(plot: Plot, tool: str, hour: float) -> None:
-    scene = plot.scene("worker", hour=hour, zone=HOME)
+    scene = plot.scene("worker", hour=hour)
     ids = scene.ask(f"{scene.who.area}.{tool}", {"id": 812, "format": "csv"})
     scene.wait(100, 200)
     scene.answer(ids, scene.who.people[0])
