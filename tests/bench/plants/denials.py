@@ -45,7 +45,7 @@ def a_no_every_quarter_of_an_hour(plot: Plot, _: int) -> None:
         scene.wait(800, 1000)
 
 
-@plant("deny_rotation", "first_seen", just=5, clear=8, massive=24)
+@plant("deny_rotation", "deny_retry", "first_seen", just=5, clear=8, massive=24)
 def tools_in_turn(plot: Plot, count: int) -> None:
     """The same aim by whatever name of a tool might do."""
     scene = plot.scene("worker")
@@ -56,7 +56,7 @@ def tools_in_turn(plot: Plot, count: int) -> None:
         scene.wait(3, 20)
 
 
-@plant("deny_rotation", "first_seen", just=5, clear=12)
+@plant("deny_rotation", "deny_retry", "first_seen", just=5, clear=12)
 def children_in_turn(plot: Plot, count: int) -> None:
     """Each child run is told no once or twice."""
     root = plot.scene("worker")
@@ -71,7 +71,7 @@ def children_in_turn(plot: Plot, count: int) -> None:
 
 
 @plant("denied_then_executed", "policy_mismatch", "unapproved_execution", "undecided_execution",
-       "goes_on_after_limit", "export_all", "bulk_read",
+       "goes_on_after_limit", "export_all", "bulk_read", "deny_retry", "deny_rotation",
        clear=1, massive=5)  # fmt: skip
 def the_no_is_not_enforced(plot: Plot, count: int) -> None:
     """The gate says no to a call, and the tool runs it."""
@@ -109,7 +109,8 @@ def overruled_by_a_person(plot: Plot, _: int) -> None:
     scene.carry_out(again)
 
 
-@plant("denied_then_passed", "export_all", "first_seen", "bulk_read", clear=1, massive=3)
+@plant("denied_then_passed", "export_all", "first_seen", "bulk_read", "deny_retry", clear=1,
+       massive=3)  # fmt: skip
 def by_another_tool(plot: Plot, count: int) -> None:
     scene = plot.scene("worker")
     for n in range(count):
