@@ -145,7 +145,7 @@ def _executed(row: dict[str, Any]) -> bool:
 
 
 def _users(row: dict[str, Any]) -> bool:
-    return row["kind"] == "message" and row["role"] == "user"
+    return bool(row["kind"] == "message" and row["role"] == "user")
 
 
 def _seen(row: dict[str, Any]) -> Seen:
