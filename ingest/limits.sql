@@ -37,41 +37,107 @@ CREATE OR REPLACE MACRO passed(p_since, p_until) AS TABLE
            CASE WHEN c.executed_at IS NULL OR (c.decision = 'allow' AND c.decided_at <= c.executed_at) THEN c.decided_by ELSE c.executed_by END AS event_id
     FROM calls c WHERE c.last_ts >= p_since AND c.ts < p_until)
   WHERE ts >= p_since AND ts < p_until;
--- the limits that a policy sets: how much is allowed within `width`, or within a local day, whose uses carry its date
+-- what counts outside of calls: money, but not that of a run, which is that of its parts; and egress
+CREATE OR REPLACE MACRO spent(p_since, p_until) AS TABLE
+  SELECT coalesce(e.tenant, '') AS tenant, actor(e.agent, e.principal, e.session, e.trace_id, e.source) AS subject, e.agent, e.ts, e.event_id,
+         CASE WHEN e.kind <> 'egress' THEN e.cost_usd END AS cost, e.kind = 'egress' AND coalesce(e.decision, '') <> 'deny' AND coalesce(e.status, '') <> 'denied' AS outside
+  FROM events e
+  WHERE e.ts >= p_since AND e.ts < p_until AND (e.kind = 'egress' OR (e.cost_usd > 0 AND e.kind IN ('model_call', 'tool_executed')));
+-- the limits that a policy sets: how much is allowed within `width` (of one local day, where it is a day's), and how wide the buckets are that hold it
 CREATE OR REPLACE MACRO policy_limits(p_doc) AS TABLE
-  SELECT lim, try_cast(told AS DECIMAL(18, 9)) AS allowed, width FROM (VALUES
-    ('tool_calls_per_minute', p_doc ->> '$.rate_limits.tool_calls_per_minute', INTERVAL '1 minute'),
-    ('tool_calls_per_task', p_doc ->> '$.rate_limits.tool_calls_per_task', INTERVAL '24 hours'),
-    ('external_requests_per_hour', p_doc ->> '$.rate_limits.external_requests_per_hour', INTERVAL '1 hour'),
-    ('outbound_messages_per_day', p_doc ->> '$.rate_limits.outbound_messages_per_day', INTERVAL '26 hours'),
-    ('recipients_per_message', p_doc ->> '$.rate_limits.recipients_per_message', INTERVAL '1 second'),
-    ('daily_cost_limit_usd', p_doc ->> '$.budgets.daily_cost_limit_usd', INTERVAL '26 hours')) AS limits(lim, told, width)
-  WHERE told IS NOT NULL
-  UNION ALL
-  SELECT 'daily_limit of ' || (t ->> 'name'), try_cast(t ->> 'daily_limit' AS DECIMAL(18, 9)), INTERVAL '26 hours'
-  FROM (SELECT unnest(arr(json_extract(p_doc, '$.tools'))) AS t) WHERE (t ->> 'daily_limit') IS NOT NULL;
--- what counts towards them, of whom something counts in [p_from, p_until): from p_since on
-CREATE OR REPLACE MACRO limit_uses(p_since, p_from, p_until, p_doc, p_zone) AS TABLE
-  WITH spent AS (
-    SELECT coalesce(tenant, '') AS tenant, actor(agent, principal, session, trace_id, source) AS subject, agent, ts, event_id,
-           CASE WHEN kind <> 'egress' AND cost_usd > 0 THEN cost_usd END AS cost,
-           kind = 'egress' AND coalesce(decision, '') <> 'deny' AND coalesce(status, '') <> 'denied' AS outside
-    FROM events  -- the cost of a run is that of its parts: of those alone it is added up
-    WHERE ts >= p_since AND ts < p_until AND (kind = 'egress' OR (cost_usd > 0 AND kind IN ('model_call', 'tool_executed')))
+  SELECT lim, tool, try_cast(told AS DECIMAL(18, 9)) AS allowed, width, step FROM (
+    SELECT * FROM (VALUES
+      ('tool_calls_per_minute', NULL, p_doc ->> '$.rate_limits.tool_calls_per_minute', INTERVAL '1 minute', INTERVAL '1 minute'),
+      ('tool_calls_per_task', NULL, p_doc ->> '$.rate_limits.tool_calls_per_task', INTERVAL '24 hours', INTERVAL '1 day'),
+      ('external_requests_per_hour', NULL, p_doc ->> '$.rate_limits.external_requests_per_hour', INTERVAL '1 hour', INTERVAL '1 hour'),
+      ('outbound_messages_per_day', NULL, p_doc ->> '$.rate_limits.outbound_messages_per_day', INTERVAL '26 hours', INTERVAL '1 day'),
+      ('recipients_per_message', NULL, p_doc ->> '$.rate_limits.recipients_per_message', INTERVAL '1 second', INTERVAL '1 day'),
+      ('daily_cost_limit_usd', NULL, p_doc ->> '$.budgets.daily_cost_limit_usd', INTERVAL '26 hours', INTERVAL '1 day')) AS limits(lim, tool, told, width, step)
+    UNION ALL
+    SELECT 'daily_limit', t ->> 'name', t ->> 'daily_limit', INTERVAL '26 hours', INTERVAL '1 day'
+    FROM (SELECT unnest(arr(json_extract(p_doc, '$.tools'))) AS t))
+  WHERE told IS NOT NULL;
+-- Each use in [p_from, p_until) that is one too many, counted from p_since on: `used` with it, `shown` its last 20.
+-- First sums over buckets, of hashes and numbers alone, say where more than allowed can lie within one width at all; only there is each use looked at.
+CREATE OR REPLACE MACRO over_limits(p_since, p_from, p_until, p_doc, p_zone) AS TABLE
+  WITH limits AS MATERIALIZED (FROM policy_limits(p_doc)),
+  actors AS (SELECT hash(tenant, subject) AS who FROM passed(p_from, p_until) UNION SELECT hash(tenant, subject) FROM spent(p_from, p_until)),
+  slim AS MATERIALIZED (
+    SELECT hash(tenant, subject) AS who, CASE WHEN task IS NOT NULL THEN hash(task) END AS task, hash(tool) AS tool, ts, true AS call,
+           ran AND host IS NOT NULL AS outside, NULL::DECIMAL(18, 9) AS cost,
+           CASE WHEN (p_doc ->> '$.rate_limits.outbound_messages_per_day') IS NULL THEN false ELSE is_message(tool, op) END AS message
+    FROM passed(p_since, p_until) WHERE hash(tenant, subject) IN (FROM actors) AND EXISTS (FROM limits)
+    UNION ALL
+    SELECT hash(tenant, subject), NULL, NULL, ts, false, outside, cost, false
+    FROM spent(p_since, p_until) WHERE hash(tenant, subject) IN (FROM actors) AND EXISTS (FROM limits)
   ),
-  actors AS (SELECT tenant, subject FROM passed(p_from, p_until) UNION SELECT tenant, subject FROM spent WHERE ts >= p_from),
+  sums AS (
+    SELECT 'tool_calls_per_minute' AS lim, who, 0::UBIGINT AS about, timezone('UTC', time_bucket(INTERVAL '1 minute', ts)) AS bucket, count(*)::DECIMAL(38, 9) AS amount
+      FROM slim WHERE call GROUP BY ALL
+    UNION ALL SELECT 'tool_calls_per_task', who, task, timezone('UTC', time_bucket(INTERVAL '1 day', ts)), count(*) FROM slim WHERE task IS NOT NULL GROUP BY ALL
+    UNION ALL SELECT 'external_requests_per_hour', who, 0, timezone('UTC', time_bucket(INTERVAL '1 hour', ts)), count(*) FROM slim WHERE outside GROUP BY ALL
+    UNION ALL SELECT 'daily_limit', who, tool, date_trunc('day', timezone(p_zone, ts)), count(*) FROM slim WHERE tool IN (SELECT hash(tool) FROM limits WHERE tool IS NOT NULL) GROUP BY ALL
+    UNION ALL SELECT 'outbound_messages_per_day', who, 0, date_trunc('day', timezone(p_zone, ts)), count(*) FROM slim WHERE message GROUP BY ALL
+    UNION ALL SELECT 'daily_cost_limit_usd', who, 0, date_trunc('day', timezone(p_zone, ts)), sum(cost) FROM slim WHERE cost IS NOT NULL GROUP BY ALL
+  ),
+  busy AS MATERIALIZED (
+    SELECT DISTINCT lim, who, about, unnest([bucket, bucket - step]) AS bucket
+    FROM (SELECT s.*, l.allowed, l.step, sum(s.amount) OVER (PARTITION BY s.lim, s.who, s.about ORDER BY s.bucket RANGE BETWEEN l.step PRECEDING AND CURRENT ROW) AS most
+          FROM sums s JOIN limits l ON l.lim = s.lim AND (l.tool IS NULL OR hash(l.tool) = s.about))
+    WHERE most > allowed
+  ),
+  days AS (SELECT DISTINCT who, unnest([bucket::DATE - 1, bucket::DATE, bucket::DATE + 1]) AS day FROM busy),
   went AS MATERIALIZED (
-    SELECT p.tenant, p.subject, p.agent, p.call_key, p.ts, p.event_id, p.tool, p.task, p.ran AND p.host IS NOT NULL AS outside,
-           is_message(p.tool, p.op) AS message, CASE WHEN is_message(p.tool, p.op) THEN recipients_of(p.params) END AS recipients
-    FROM passed(p_since, p_until) p SEMI JOIN actors a ON a.tenant = p.tenant AND a.subject = p.subject
+    SELECT p.* EXCLUDE (params), hash(p.tenant, p.subject) AS who FROM passed(p_since, p_until) p JOIN days d ON d.who = hash(p.tenant, p.subject) AND d.day = p.ts::DATE
+  ),
+  cash AS MATERIALIZED (
+    SELECT s.*, hash(s.tenant, s.subject) AS who FROM spent(p_since, p_until) s JOIN days d ON d.who = hash(s.tenant, s.subject) AND d.day = s.ts::DATE
+  ),
+  uses AS (
+    SELECT 'tool_calls_per_minute' AS lim, who, tenant, subject, agent, '' AS about, timezone('UTC', time_bucket(INTERVAL '1 minute', ts)) AS bucket, call_key, ts, event_id, 1::DECIMAL(18, 9) AS amount FROM went
+    UNION ALL SELECT 'tool_calls_per_task', who, tenant, subject, agent, task, timezone('UTC', time_bucket(INTERVAL '1 day', ts)), call_key, ts, event_id, 1 FROM went WHERE task IS NOT NULL
+    UNION ALL SELECT 'external_requests_per_hour', who, tenant, subject, agent, '', timezone('UTC', time_bucket(INTERVAL '1 hour', ts)), call_key, ts, event_id, 1 FROM went WHERE ran AND host IS NOT NULL
+    UNION ALL SELECT 'external_requests_per_hour', who, tenant, subject, agent, '', timezone('UTC', time_bucket(INTERVAL '1 hour', ts)), event_id, ts, event_id, 1 FROM cash WHERE outside
+    UNION ALL SELECT 'daily_limit', who, tenant, subject, agent, tool, date_trunc('day', timezone(p_zone, ts)), call_key, ts, event_id, 1 FROM went WHERE tool IS NOT NULL
+    UNION ALL SELECT 'outbound_messages_per_day', who, tenant, subject, agent, '', date_trunc('day', timezone(p_zone, ts)), call_key, ts, event_id, 1 FROM went WHERE is_message(tool, op)
+    UNION ALL SELECT 'daily_cost_limit_usd', who, tenant, subject, agent, '', date_trunc('day', timezone(p_zone, ts)), event_id, ts, event_id, cost FROM cash WHERE cost IS NOT NULL
+  ),
+  near AS (  -- of a day, a bucket is a group of its own
+    SELECT u.lim, u.tenant, u.subject, u.agent, u.about, u.call_key, u.ts, u.event_id, u.amount, l.allowed, l.width, CASE WHEN l.width > INTERVAL '24 hours' THEN u.bucket::DATE END AS day
+    FROM uses u
+    JOIN limits l ON l.lim = u.lim AND (l.tool IS NULL OR l.tool = u.about)
+    SEMI JOIN busy b ON b.lim = u.lim AND b.who = u.who AND b.bucket = u.bucket AND b.about = CASE WHEN u.about = '' THEN 0::UBIGINT ELSE hash(u.about) END
+  ),
+  counted AS (
+    SELECT *, sum(amount) OVER behind - coalesce(sum(amount) OVER others, 0) AS used, min(ts) OVER behind AS first_ts,
+           list({'ts': ts, 'event_id': event_id}) OVER (PARTITION BY lim, tenant, subject, about, day ORDER BY ts, call_key, event_id ROWS BETWEEN 19 PRECEDING AND CURRENT ROW) AS shown
+    FROM near
+    WINDOW behind AS (PARTITION BY lim, tenant, subject, about, day ORDER BY ts RANGE BETWEEN width - INTERVAL '1 microsecond' PRECEDING AND CURRENT ROW),
+           others AS (PARTITION BY lim, tenant, subject, about, day, ts ORDER BY call_key, event_id ROWS BETWEEN 1 FOLLOWING AND UNBOUNDED FOLLOWING)
   )
-  SELECT 'tool_calls_per_minute' AS lim, tenant, subject, agent, '' AS about, call_key, ts, event_id, 1::DECIMAL(18, 9) AS amount FROM went
-  UNION ALL SELECT 'tool_calls_per_task', tenant, subject, agent, task, call_key, ts, event_id, 1 FROM went WHERE task IS NOT NULL
-  UNION ALL SELECT 'external_requests_per_hour', tenant, subject, agent, '', call_key, ts, event_id, 1 FROM went WHERE outside
-  UNION ALL SELECT 'external_requests_per_hour', tenant, subject, agent, '', event_id, ts, event_id, 1 FROM spent SEMI JOIN actors USING (tenant, subject) WHERE outside
-  UNION ALL SELECT 'daily_limit of ' || tool, tenant, subject, agent, timezone(p_zone, ts)::DATE::VARCHAR, call_key, ts, event_id, 1 FROM went
-    WHERE tool IN (SELECT t ->> 'name' FROM (SELECT unnest(arr(json_extract(p_doc, '$.tools'))) AS t) WHERE (t ->> 'daily_limit') IS NOT NULL)
-  UNION ALL SELECT 'outbound_messages_per_day', tenant, subject, agent, timezone(p_zone, ts)::DATE::VARCHAR, call_key, ts, event_id, 1 FROM went WHERE message
-  UNION ALL SELECT 'recipients_per_message', tenant, subject, agent, call_key, call_key, ts, event_id, recipients FROM went WHERE recipients > 0
-  UNION ALL SELECT 'daily_cost_limit_usd', tenant, subject, agent, timezone(p_zone, ts)::DATE::VARCHAR, event_id, ts, event_id, cost
-    FROM spent SEMI JOIN actors USING (tenant, subject) WHERE cost IS NOT NULL;
+  SELECT lim, tenant, subject, agent, about, day, call_key, ts, event_id, used, allowed, first_ts, shown FROM counted WHERE used > allowed AND ts >= p_from
+  UNION ALL
+  SELECT lim, tenant, subject, agent, '', NULL, call_key, ts, event_id, n, allowed, ts, [{'ts': ts, 'event_id': event_id}]
+  FROM (SELECT m.*, l.lim, l.allowed, recipients_of(m.params) AS n FROM passed(p_from, p_until) m JOIN limits l ON l.lim = 'recipients_per_message' WHERE is_message(m.tool, m.op))
+  WHERE n > allowed;
+
+-- what the gate itself said of a call: a person's yes is 'approved', a person's no or nobody's answer was the gate's 'require_approval'
+CREATE OR REPLACE MACRO gate_said(p_decision, p_code, p_asked_at, p_approved_at) AS CASE
+  WHEN p_decision = 'allow' AND p_approved_at IS NOT NULL THEN 'approved' WHEN p_decision = 'deny' AND (p_asked_at IS NOT NULL
+    OR coalesce(p_code, '') IN ('expired', 'cancelled', 'rejected')) THEN 'require_approval' ELSE p_decision END;
+-- is that the reason code of a limit or a budget
+CREATE OR REPLACE MACRO limit_code(p_code) AS coalesce(regexp_matches(lower(p_code), '(^|[^a-z])(rate_?limit|limit|quota|budget|throttl|too_?many|rpm|tpm)|429'), false);
+-- Decided calls as a policy sees them. `p_night`: of each minute of a local day, does anybody attend; `p_shut`: tools and the minutes in which they are
+-- shut; `p_shaped`, `p_granted`: tools whose parameters, or whose operations and tables, matter. A shape says which keys there are and which are null.
+CREATE OR REPLACE MACRO policy_calls(p_since, p_until, p_zone, p_night, p_shut, p_shaped, p_granted) AS TABLE
+  SELECT c.tenant, c.subject, c.agent, c.tool, c.call_key, c.ts, c.decided_by, c.trace_id, c.reason AS gate_reason, c.said, c.by_limit, c.outside,
+         p_night[c.minute + 1] AS night, s.tool IS NOT NULL AS shut, deletes(c.tool, c.op, c.params) AS deletes,
+         CASE WHEN c.tool IN (SELECT unnest(p_shaped)) THEN CASE WHEN contains(json_structure(c.params)::VARCHAR, '"JSON"') THEN c.params ELSE json_structure(c.params) END::VARCHAR END AS shape,
+         CASE WHEN c.tool IN (SELECT unnest(p_granted)) THEN operations_of(c.params) ELSE [] END AS operations,
+         CASE WHEN c.tool IN (SELECT unnest(p_granted)) THEN tables_of(c.params) ELSE [] END AS tables
+  FROM (SELECT coalesce(tenant, '') AS tenant, actor(agent, principal, session, trace_id, source) AS subject, agent, tool, op, params, call_key, decided_at AS ts, decided_by,
+               trace_id, reason, gate_said(decision, reason_code, approval_requested_at, approved_at) AS said, decision = 'deny' AND limit_code(reason_code) AS by_limit,
+               host IS NOT NULL AS outside, hour(timezone(p_zone, decided_at)) * 60 + minute(timezone(p_zone, decided_at)) AS minute
+        FROM calls
+        WHERE last_ts >= p_since AND calls.ts < p_until AND decided_at >= p_since AND decided_at < p_until) c
+  LEFT JOIN (SELECT w.tool AS tool, unnest(w.minutes) AS minute FROM (SELECT unnest(p_shut) AS w)) s ON s.tool = c.tool AND s.minute = c.minute;

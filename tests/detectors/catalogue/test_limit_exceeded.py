@@ -158,7 +158,7 @@ def test_a_day_on_which_clocks_are_set_back_has_25_hours_and_fires_in_the_last()
 
     found = used(calls, tools=tools, **{"global": {"timezone": "America/New_York"}})
 
-    assert found == [("daily_limit of sms", "2")]
+    assert found == [("daily_limit", "2")]
 
 
 def test_messages_of_a_day_are_those_of_all_tools_that_send() -> None:
