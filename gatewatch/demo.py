@@ -19,8 +19,8 @@ from pathlib import Path
 from zoneinfo import ZoneInfo
 
 from gatewatch.chat_sink import Arrived, ChatSink
-from gatewatch.fleet import NOUNS, Fleet, Line
-from gatewatch.gates import Gates, write_history
+from gatewatch.fleet import Fleet, Line
+from gatewatch.gates import Gates, rules, write_history
 from gatewatch.parts import Parts, open_parts, utc_now
 from gatewatch.service import Service
 from gatewatch.summary import Alert, Summary, landed, summarise
@@ -215,16 +215,7 @@ def prepare(folder: Path, chat: str, secret: str, now: datetime) -> tuple[Settin
         CONFIG.format(service=service, dashboard=dashboard, chat=chat, secret=secret),
         encoding="utf-8",
     )
-    policy = {
-        "global": {"timezone": zone.key, "unattended_window": [{"start": "22:00", "end": "08:00"}]},
-        "egress": {"allowed_hosts": [f"*.{area}.example" for area in NOUNS]},
-        "tools": [
-            {"name": "crm.export_contacts", "action": "deny", "risk_level": "high", "op": "lookup"},
-            {"name": "billing.update_refund", "action": "require_approval", "risk_level": "high",
-             "op": "commit"},
-        ],
-    }  # fmt: skip
-    (folder / "policy.json").write_text(json.dumps(policy, indent=2), encoding="utf-8")
+    (folder / "policy.json").write_text(json.dumps(rules(zone.key), indent=2), encoding="utf-8")
     return read_settings(config), zone
 
 

@@ -8,7 +8,7 @@ Reads: nothing. Writes: nothing. Next: gatewatch/gates.py.
 
 import heapq
 import random
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta, tzinfo
 from typing import Any, NamedTuple
@@ -26,11 +26,13 @@ NOUNS = {  # each with four verbs: 128 tools
     "ops": ("service", "route", "certificate", "job"),
     "docs": ("article", "outline", "review", "asset"),
 }
+READS = ("get", "list", "check")
 VERBS = ("get", "list", "update", "check")
 TOOLS = [
     f"{area}.{verb}_{noun}" for area, nouns in NOUNS.items() for noun in nouns for verb in VERBS
 ]
 PLACES = [f"{part}{number}" for part in ("eu", "us", "ap") for number in range(1, 5)]
+GUARDED = [f"{area}.update_{nouns[1]}" for area, nouns in NOUNS.items()]  # a person must say yes
 HOSTS = {  # 104 hosts, each below a name that the policy allows
     area: [f"{place}.{area}.example" for place in ("api", *PLACES)] for area in NOUNS
 }
@@ -170,18 +172,21 @@ class Fleet(Stream):
         task.left -= 1
         return {"trace_id": task.trace, "session": task.session}
 
-    def _tool(self, agent: str) -> str:
-        """Mostly a tool of the agent's own area."""
-        area = agent.split("-")[0] if agent != "a1" else "crm"
-        own = self._rng.random() < 0.8
-        return self._rng.choice([tool for tool in TOOLS if tool.startswith(area)] if own else TOOLS)
+    def _tool(self, agent: str, verbs: Sequence[str]) -> str:
+        """Mostly a tool of the agent's own area; none that a person must say yes to."""
+        own = [f"{_area(agent)}.{verb}_" for verb in verbs]
+        area = own if self._rng.random() < 0.8 else [f".{verb}_" for verb in verbs]
+        free = [tool for tool in TOOLS if tool not in GUARDED]
+        return self._rng.choice([tool for tool in free if any(part in tool for part in area)])
 
-    def _used(self, agent: str, fresh: bool = False) -> dict[str, Any]:
+    def _used(
+        self, agent: str, fresh: bool = False, tool: str | None = None, verbs: Sequence[str] = VERBS
+    ) -> dict[str, Any]:
         """A tool call's own fields, whatever became of it."""
         number = self._rng.randint(1000, 9999)
         return {
             "kind": "tool_call",
-            "tool": self._tool(agent),
+            "tool": tool or self._tool(agent, verbs),
             "call_id": f"c-{self._rng.getrandbits(48):012x}",
             **self._task(agent, fresh),
             "params": {
@@ -228,9 +233,9 @@ class Fleet(Stream):
         self._say(at, agent, kind="message", role="assistant", text=text, **self._task(agent))
 
     def _retry(self, at: datetime) -> None:
-        """The tool fails once, and does it at the second try."""
+        """A tool that only reads fails once, and does it at the second try."""
         agent = self._rng.choice(AGENTS)
-        used = self._used(agent)
+        used = self._used(agent, verbs=READS)
         failed = {"status": "error", "error": "upstream timed out", "latency_ms": 30000.0}
         again = used | {"call_id": f"{used['call_id']}-2"}
         self._say(at, agent, **used, **self._done() | failed)
@@ -239,21 +244,22 @@ class Fleet(Stream):
     def _denial(self, at: datetime) -> None:
         """Denied once, corrected, allowed. One at a time for an agent and a tool."""
         agent = self._rng.choice(AGENTS)
-        used = self._used(agent, fresh=True)
+        used = self._used(agent, fresh=True, verbs=READS)
         key = (agent, used["tool"])
         if self._busy.get(key, at) > at:
             return
         later = at + self._seconds(4, 40)
         self._busy[key] = later + timedelta(minutes=11)
-        wide = used | {"params": used["params"] | {"fields": ["*"]}}
-        no = {"decision": "deny", "rule_id": "no-wildcards", "reason": "fields: name them"}
+        wide = used | {"params": used["params"] | {"all_fields": True}}
+        no = {"decision": "deny", "rule_id": "no-wildcards", "reason": "all_fields: name them"}
         self._say(at, agent, **wide, **no)
         self._say(later, agent, **used | {"call_id": f"{used['call_id']}-2"}, **self._done())
 
     def _approval(self, at: datetime) -> None:
         """Asked for, granted by a person, carried out."""
         agent = self._rng.choice(AGENTS)
-        used = self._used(agent)
+        guarded = next(tool for tool in GUARDED if tool.startswith(_area(agent)))
+        used = self._used(agent, tool=guarded)
         asked = used | {"kind": "approval", "approval_id": f"ap-{self._rng.getrandbits(32):08x}"}
         granted = at + self._seconds(20, 240)
         self._say(at, agent, **asked)
@@ -262,7 +268,7 @@ class Fleet(Stream):
         self._say(granted + self._seconds(1, 5), agent, **used, **self._done())
 
     def _deploy(self, at: datetime) -> None:
-        """One object is changed, and sometimes put right a little later."""
+        """One object is changed, as a person approved, and sometimes put right a little later."""
         agent = self._rng.choice([each for each in AGENTS if each.startswith("ops")])
         task, day = self._task(agent, fresh=True), at.astimezone(self._zone).date()
         free = [each for each in OBJECTS if self._changed.get((each, day), 0) < SAME_DAY]
@@ -272,9 +278,14 @@ class Fleet(Stream):
         for n in range(self._rng.randint(1, SAME_DAY - self._changed.get((name, day), 0))):
             self._changed[name, day] = self._changed.get((name, day), 0) + 1
             limit = self._rng.randint(10, 500)
-            what = {"config_object": name, "config_after": {"limit": limit}, "status": "ok"}
+            what = {"config_object": name, "config_after": {"limit": limit}, "status": "ok",
+                    "approver": self._rng.choice(APPROVERS)}  # fmt: skip
             used = {"kind": "config_change", "tool": "ops.update_route", **task}
             self._say(at + n * self._seconds(60, 300), agent, **used, **what)
+
+
+def _area(agent: str) -> str:
+    return agent.split("-")[0] if agent != "a1" else "crm"
 
 
 def line(at: datetime, event_id: str, fields: Mapping[str, Any]) -> Line:

@@ -8,15 +8,38 @@ Reads: lines of gatewatch/fleet.py. Writes: log files, HTTP requests. Next: gate
 import threading
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 import httpx
 
-from gatewatch.fleet import AGENTS, Line
+from gatewatch.fleet import AGENTS, GUARDED, NOUNS, TOOLS, Line
 
 TWICE, CUT = 150, 350  # one line in so many is written twice, or followed by half a line
 EVERY = 0.5  # seconds between two HTTP batches
 AGAIN = 5  # this batch is sent again although it was answered
 PATIENCE = 15.0  # seconds for what is left to be sent, at the end
+
+
+def rules(zone: str) -> dict[str, Any]:
+    """The policy file of these gates: what the fleet does in quiet times is allowed."""
+    free = [name for name in TOOLS if name not in GUARDED]
+    asked = {"action": "require_approval", "risk_level": "high", "op": "commit"}
+    allowed = {"action": "allow", "forbidden_params": ["all_fields"]}
+    return {
+        "global": {"timezone": zone, "unattended_window": [{"start": "22:00", "end": "08:00"}]},
+        "rate_limits": {"tool_calls_per_minute": 400, "external_requests_per_hour": 400},
+        "egress": {"allowed_hosts": [f"*.{area}.example" for area in NOUNS]},
+        "tools": [
+            {"name": "crm.export_contacts", "action": "deny", "risk_level": "high", "op": "lookup"},
+            *({"name": name, **asked} for name in GUARDED),
+            *({"name": name, **allowed, "op": _op(name)} for name in free),
+        ],
+    }
+
+
+def _op(tool: str) -> str:
+    verb = tool.partition(".")[2].partition("_")[0]
+    return {"update": "commit", "check": "verify"}.get(verb, "lookup")
 
 
 class LogFile:
