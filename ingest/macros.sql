@@ -176,7 +176,7 @@ CREATE OR REPLACE MACRO persons_name(p_name) AS NOT machine_account(regexp_repla
 -- >>> what words say, in English and Chinese; tests/detectors/test_words.py holds the sentences they are held to
 -- A text in its speaker's own words: lower case, plain apostrophes, without quotations, code and what cannot be seen.
 CREATE OR REPLACE MACRO own_words(x) AS regexp_replace(regexp_replace(regexp_replace(translate(lower(x), '’‘＇`*', ''''''''),
-  '[\x{200b}-\x{200f}\x{2060}\x{feff}\x{00ad}]', '', 'g'), '(?m)^\s*(>|\|).*$', '', 'g'), '"[^"\n]{1,500}"|“[^”]{1,500}”|「[^」]{1,500}」|『[^』]{1,500}』|«[^»]{1,500}»', ' ', 'g');
+  '[\x{200b}-\x{200f}\x{2060}\x{feff}\x{00ad}]', '', 'g'), '(?m)^\s*(>|\|).*$', '', 'g'), '"[^"\n]+"|“[^”]+”|「[^」]+」|『[^』]+』|«[^»]+»', ' ', 'g');
 CREATE OR REPLACE MACRO sentences(x) AS list_filter(list_transform(string_split(regexp_replace(own_words(x), '([.!?]+[)\]'']*)\s+|([。！？；;…])', '\1\2' || chr(10), 'g'), chr(10)),
   lambda lam_t: trim(lam_t)), lambda lam_t: lam_t <> '');
 CREATE OR REPLACE MACRO clauses(p_sentence) AS list_filter(list_transform(string_split_regex(p_sentence,
@@ -254,22 +254,28 @@ CREATE OR REPLACE MACRO acts_of(x) AS list_transform(list_filter([
   ], lambda lam_a: lam_a.named), lambda lam_a: lam_a.act);
 -- the words of a tool's own name: mcp__shop__crm.delete_userAccounts -> delete user accounts; and the thing that it acts on, its last word that is no act
 CREATE OR REPLACE MACRO tool_words(p_tool) AS trim(regexp_replace(regexp_extract(words(bare_tool(p_tool)), '([^.:/]*)$', 1), '[^\p{L}\p{N}]+', ' ', 'g'));
-CREATE OR REPLACE MACRO tool_thing(p_tool) AS rtrim(list_filter(string_split(tool_words(p_tool), ' '), lambda lam_w: len(acts_of(lam_w)) = 0 AND length(lam_w) > 2)[-1], 's');
+CREATE OR REPLACE MACRO tool_thing(p_tool) AS rtrim(list_filter(string_split(tool_words(p_tool), ' '), lambda lam_w: length(lam_w) > 2 AND NOT regexp_matches(lam_w,
+  '^(refund|reimburse|cancel|void|send|sms|e?mail|message|notify|forward|pay|payout|charge|transfer|wire|book|reserve|purchase|buy|delete|remove|erase|wipe|purge|drop|update|change|modify|edit|alter|adjust|switch|upgrade|downgrade|create|add|register|insert|grant|approve|authori[sz]e|deploy|publish|release|merge|share|export|disclose|upload)$'))[-1], 's');
 -- What a refusing clause refuses: the verb after its no; where that says little (process, issue, 办理), what else the clause names.
-CREATE OR REPLACE MACRO refused_acts(p_clause) AS list_transform([regexp_extract(p_clause, cannot_en() || ' (?:\w+ ){0,2}?' || acts_en() || '\b|(?:cannot|can''t|not) (?:\w+ )?be (\w+)|(?:无法|不能|不可以?|不予)(?:.{0,8}?)' || acts_zh(), 0)],
-  lambda lam_v: CASE WHEN regexp_matches(p_clause, '\b(non-?|not )refundable\b') THEN ['refund'] WHEN len(acts_of(lam_v)) > 0 THEN acts_of(lam_v) ELSE acts_of(p_clause) END)[1];
+CREATE OR REPLACE MACRO refused_verb(p_clause) AS CASE WHEN regexp_matches(p_clause, '\b(non-?|not )refundable\b') THEN 'refund' ELSE
+  regexp_extract(p_clause, cannot_en() || ' (?:\w+ ){0,2}?' || acts_en() || '\b|(?:cannot|can''t|not) (?:\w+ly )?be (?:\w+ly )?(\w+)|(?:无法|不能|不可以?|不予)(?:.{0,8}?)' || acts_zh()) END;
+CREATE OR REPLACE MACRO refused_acts(p_clause) AS acts_of(CASE WHEN regexp_matches(refused_verb(p_clause), '(^|(process|complet|do|done|proceed|perform|execut|fulfil|honou?r|accommodat|help|assist|offer|provid|issu|giv|mak|made|submit|appl|allow|permit|compl|continu|handl|arrang)(e|ed|n|y|ied)?|办理|处理|完成|执行|受理|提供|满足|协助|帮|操作|继续|答应|同意|进行)$')
+  THEN p_clause ELSE refused_verb(p_clause) END);
 -- "I cannot do this": nothing is named, so it is about what is on the table
-CREATE OR REPLACE MACRO refuses_this(p_clause) AS len(refused_acts(p_clause)) = 0 AND regexp_matches(p_clause,
+CREATE OR REPLACE MACRO refuses_this(p_clause, p_refused) AS len(p_refused) = 0 AND regexp_matches(p_clause,
   '\b(this|that|it|so|your request|the request)\b|\b(help|assist|proceed|continue|comply|decline|refuse)( you)?( further)?$|(此|该|这|您的(请求|要求|申请))|(办理|处理|执行|完成|操作|受理|继续|协助|帮您?)$|不了$|恕难');
--- Is a refusal about that tool's act? Acts on things (update, create, send, delete) must name the thing as well, or say "this".
-CREATE OR REPLACE MACRO refuses_act(p_clause, p_tool) AS coalesce(list_has_any(refused_acts(p_clause), acts_of(tool_words(p_tool)))
-    AND (list_has_any(list_intersect(refused_acts(p_clause), acts_of(tool_words(p_tool))), ['refund', 'cancel', 'pay', 'book', 'grant', 'publish'])
-      OR coalesce(contains(p_clause, tool_thing(p_tool)), true) OR regexp_matches(p_clause, '\b(this|that|it|these|those)\b|此|该|这'))
-  OR (len(refused_acts(p_clause)) = 0 AND contains(p_clause, tool_thing(p_tool))), false);
+-- Is a refusal (its clause, its refused_acts) about that tool's act (acts_of its tool_words, its tool_thing)? Acts on things (update, create, send,
+-- delete) must name the thing as well, or say "this".
+CREATE OR REPLACE MACRO refuses_act(p_clause, p_refused, p_acts, p_thing) AS coalesce(CASE WHEN len(p_refused) = 0 THEN contains(p_clause, p_thing)
+  ELSE list_has_any(p_refused, p_acts) AND (list_has_any(list_intersect(p_refused, p_acts), ['refund', 'cancel', 'pay', 'book', 'grant', 'publish'])
+    OR p_thing IS NULL OR contains(p_clause, p_thing) OR regexp_matches(p_clause, '\b(this|that|it|these|those)\b|此|该|这')) END, false);
 -- Numbers and codes that name a thing, lower case: order-7781, UDMOP1, IFOYYZ; no dates, no amounts.
 CREATE OR REPLACE MACRO codes_in(x) AS list_distinct(list_transform(list_filter(regexp_extract_all(x, '[$€£¥]?[A-Za-z0-9](?:[A-Za-z0-9_-]*[A-Za-z0-9])?'),
   lambda lam_i: (regexp_full_match(lam_i, '[A-Z]{5,12}') OR regexp_matches(lam_i, '\d') AND length(lam_i) >= 4)
     AND NOT regexp_full_match(lam_i, '[$€£¥].*|\d{1,4}|\d{4}-\d\d-\d\d|\d+-?(st|nd|rd|th|am|pm|[a-z]+)')), lambda lam_i: lower(lam_i)));
 -- a tool that hands the talk over to a person: transfer_to_human_agents, escalateToHuman, human_handoff, 转人工
 CREATE OR REPLACE MACRO hands_over(p_tool) AS coalesce(regexp_matches(words(p_tool), '(transfer|hand|escalat|rout|forward|connect)[a-z]*[^a-z].*(human|operator|representative|supervisor|live[^a-z]?agent)|human[^a-z]?hand|转接?人工'), false);
+-- the values among a call's parameters, however deep, as lower-case texts; keys are none
+CREATE OR REPLACE MACRO values_in(p_params) AS list_distinct(list_transform(list_transform(regexp_extract_all(p_params::VARCHAR, '("(?:[^"\\]|\\.)*"|-?\d[\d.eE+-]*)\s*[,}\]]', 1),
+  lambda lam_j: coalesce(try(lam_j::JSON ->> '$'), lam_j)), lambda lam_j: lower(lam_j)));
 -- <<< what words say

@@ -220,7 +220,7 @@ TABLE = [
 @pytest.mark.parametrize("macro", ["says_refusal", "says_yes", "asks_to_confirm"])
 def test_each_sentence_is_taken_for_what_it_says(macro: str) -> None:
     texts = [(text, wanted) for each, text, wanted in TABLE if each == macro]
-    sql = f"SELECT {macro}(t) FROM unnest($texts::VARCHAR[]) AS u(t)"  # noqa: S608 - three names
+    sql = f"SELECT {macro}(t) FROM unnest($texts::VARCHAR[]) AS u(t)"
 
     found = store().execute(sql, {"texts": [text for text, _ in texts]}).fetchall()
 
