@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tests.kit import Event, allowed, at, case, denied, events, executed, judge, store
+from tests.kit import Event, allowed, at, case, denied, executed, judge, store
 
 LOW = {"common": 50, "within": "1 hour"}
 FILE = {"path": "/srv/app/conf.ini"}
@@ -88,8 +88,7 @@ def test_what_went_through_before_the_denial_is_quiet() -> None:
 
 def test_the_same_call_allowed_later_is_quiet() -> None:
     later = allowed("09:05", tool="file.write", params=FILE)
-    approved = events("approval_decided", "09:05", tool="shell.run", decision="allow",
-                      params={"cmd": "tee /srv/app/conf.ini"}, approver="user-1", trace_id="t-1")  # fmt: skip
+    approved = passed(kind="approval_decided", approver="user-1", status=None)
 
     assert judge("denied_then_passed", refused() + later) == []
     assert judge("denied_then_passed", refused() + approved) == []
@@ -218,8 +217,8 @@ def test_the_last_of_many_denials_is_named_and_each_pass_fires_once() -> None:
 
 def test_an_allowance_whose_execution_comes_later_fires_once() -> None:
     call = "call-0123456789abc"
-    later = allowed("09:04", tool="shell.run", call_id=call,
-                    params={"cmd": "tee /srv/app/conf.ini"}) + executed("09:05", tool="shell.run", call_id=call)  # fmt: skip
+    later = passed("09:04", kind="tool_decided", status=None, call_id=call)
+    later += executed("09:05", tool="shell.run", call_id=call)
 
     [found] = judge("denied_then_passed", refused() + later)
 
@@ -232,9 +231,9 @@ def test_hostile_parameters_are_read_without_an_error_and_are_quiet() -> None:
 
 
 def test_the_words_of_a_call_leave_out_the_names_of_its_parameters() -> None:
-    ask = """SELECT words_asked('{"to_account.5": ["x@y.example", 7], "cmd": "dd of=/dev/sda"}'::JSON, 'T')"""
+    params = '{"to_account.5": ["x@y.example", 7], "cmd": "dd of=/dev/sda"}'
 
-    found = store().execute(ask).fetchall()[0][0]
+    found = store().execute("SELECT words_asked($1::JSON, 'T')", [params]).fetchall()[0][0]
 
     assert found == ["t", "x@y.example", "7", "dd", "of", "/dev/sda"]
 
