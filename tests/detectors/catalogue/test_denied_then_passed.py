@@ -88,7 +88,8 @@ def test_what_went_through_before_the_denial_is_quiet() -> None:
 
 def test_the_same_call_allowed_later_is_quiet() -> None:
     later = allowed("09:05", tool="file.write", params=FILE)
-    approved = passed(kind="approval_decided", approver="user-1", status=None)
+    own = {"kind": "approval_decided", "approver": "user-1", "status": None}
+    approved = [event | own for event in passed()]
 
     assert judge("denied_then_passed", refused() + later) == []
     assert judge("denied_then_passed", refused() + approved) == []
@@ -217,7 +218,8 @@ def test_the_last_of_many_denials_is_named_and_each_pass_fires_once() -> None:
 
 def test_an_allowance_whose_execution_comes_later_fires_once() -> None:
     call = "call-0123456789abc"
-    later = passed("09:04", kind="tool_decided", status=None, call_id=call)
+    own = {"kind": "tool_decided", "status": None}
+    later = [event | own for event in passed("09:04", call_id=call)]
     later += executed("09:05", tool="shell.run", call_id=call)
 
     [found] = judge("denied_then_passed", refused() + later)
