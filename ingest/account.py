@@ -18,7 +18,8 @@ JOINED_GAP = timedelta(minutes=10)  # touched times closer than this are one str
 BACKFILL = timedelta(hours=1)  # older than this at arrival: history, not live traffic
 CHANGES = """
     INSERT INTO changes
-    SELECT $seq, unnest($since::TIMESTAMPTZ[]), unnest($until::TIMESTAMPTZ[])
+    SELECT $seq, unnest($since::TIMESTAMPTZ[]), unnest($until::TIMESTAMPTZ[]), kinds
+    FROM (SELECT list(DISTINCT kind ORDER BY kind) AS kinds FROM fresh)
 """
 NEWEST = """
     SELECT source, max(ts) FILTER (WHERE ts_quality IS DISTINCT FROM 'receiver') AS at,

@@ -16,7 +16,7 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 
-from ingest import account, calls, identity, marking, quarantine, skew, tools
+from ingest import account, calls, counts, identity, marking, quarantine, skew, tools
 from ingest.account import Landed
 from ingest.adapter import Adapter, seen
 from ingest.marking import Written
@@ -50,15 +50,6 @@ FACTS = """
 """
 MINUTES = "SELECT min(ts), max(ts) FROM fresh GROUP BY date_trunc('minute', ts)"
 SILENT = "SELECT ledger_seq FROM lines ANTI JOIN fresh USING (ledger_seq)"
-COUNTS = """
-    INSERT INTO minute_counts (minute, tenant, agent, events, denied, external, approvals)
-    SELECT date_trunc('minute', ts), tenant, agent, count(*),
-        count(*) FILTER (WHERE decision = 'deny'),
-        count(*) FILTER (WHERE coalesce(decision, '') <> 'deny' AND coalesce(status, '') <> 'denied'
-            AND (kind = 'egress' OR (kind = 'tool_executed' AND host IS NOT NULL))),
-        0  -- approvals are counted by call, see ingest/calls.py
-    FROM fresh GROUP BY ALL
-"""
 
 
 class AdapterError(RuntimeError):
@@ -97,7 +88,7 @@ def apply(
     ]
     db.execute("INSERT INTO events BY NAME SELECT * EXCLUDE (new_tool) FROM fresh")
     touched = calls.join(db, bool(found["approvals"]))
-    db.execute(COUNTS)
+    counts.add(db, minutes)
     batches = [each.batch for each in group]
     account.note_changes(db, batches[-1].marker.last, minutes, touched)
     account.account(db, batches, landed)

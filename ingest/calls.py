@@ -118,10 +118,10 @@ JOINED = f"""
 # An approval is counted once a call, in the minute in which it was first asked for; so a call that
 # has changed takes its old count back.
 APPROVALS = """
-    INSERT INTO minute_counts (minute, tenant, agent, events, denied, external, approvals)
-    SELECT date_trunc('minute', asked_at), tenant, agent, 0, 0, 0, sum(n)
+    INSERT INTO minute_counts (minute, tenant, agent, subject, events, denied, external, approvals)
+    SELECT date_trunc('minute', asked_at), tenant, agent, subject, 0, 0, 0, sum(n)
     FROM (
-        SELECT tenant, agent, n, coalesce(approval_requested_at, approved_at,
+        SELECT tenant, agent, counted_for(agent, principal, source) AS subject, n, coalesce(approval_requested_at, approved_at,
             CASE WHEN approval_id IS NOT NULL OR approver IS NOT NULL OR reason_code = 'expired'
                  THEN decided_at END) AS asked_at
         FROM ({calls}))

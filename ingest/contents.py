@@ -20,11 +20,12 @@ LEDGERS_OWN = {
     "calls": "SELECT * FROM calls",
     # appended by landing: what counts is the sum
     "minute_counts": """
-        SELECT minute, tenant, agent, sum(events) AS events, sum(denied) AS denied,
-            sum(external) AS external, sum(approvals) AS approvals
-        FROM minute_counts GROUP BY ALL
-        HAVING sum(events) <> 0 OR sum(denied) <> 0 OR sum(external) <> 0 OR sum(approvals) <> 0
+        SELECT minute, tenant, agent, subject, sum(events) AS events, sum(denied) AS denied,
+            sum(external) AS external, sum(approvals) AS approvals,
+            sum(rows_read) AS rows_read, sum(bytes_read) AS bytes_read
+        FROM minute_counts GROUP BY ALL HAVING sum(events) <> 0 OR sum(approvals) <> 0
     """,
+    "sightings": "SELECT * EXCLUDE (ts), min(ts) AS ts FROM sightings GROUP BY ALL",
     "prunes": "SELECT * FROM prunes",
     "policies": "SELECT * FROM policies",
     "operator_log": "SELECT * EXCLUDE (applied) FROM operator_log",

@@ -22,7 +22,7 @@ from ingest.manifest import sync
 from ingest.store import Db, Reader, Store, one
 
 TIMES = {  # what can be exported, and the column that says the day
-    "events": "ts", "calls": "ts", "minute_counts": "minute", "quarantine": "received_at",
+    "events": "ts", "calls": "ts", "minute_counts": "minute", "sightings": "day", "quarantine": "received_at",
     "stretches": "ended_at", "alerts": "started_at", "deliveries": "created_at",
     "incidents": "labelled_at", "policies": "loaded_at", "operator_log": "ts",
 }  # fmt: skip

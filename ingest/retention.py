@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 import pyarrow as pa
 
-from ingest import apply, calls, identity
+from ingest import calls, counts, identity
 from ingest.ledger import opened
 from ingest.manifest import file_of
 from ingest.segment import Batched, read_batches
@@ -189,18 +189,20 @@ def _forget(db: Db) -> None:
     """)
     db.execute("""
         CREATE OR REPLACE TEMP TABLE asked AS
-        SELECT minute, tenant, agent, sum(approvals) AS approvals FROM minute_counts
+        SELECT minute, tenant, agent, subject, sum(approvals) AS approvals FROM minute_counts
         WHERE minute IN (SELECT minute FROM recounted) GROUP BY ALL HAVING sum(approvals) <> 0
     """)
     db.execute("DELETE FROM minute_counts WHERE minute IN (SELECT minute FROM recounted)")
     db.execute("""
-        INSERT INTO minute_counts (minute, tenant, agent, events, denied, external, approvals)
-        SELECT minute, tenant, agent, 0, 0, 0, approvals FROM asked
+        INSERT INTO minute_counts
+            (minute, tenant, agent, subject, events, denied, external, approvals)
+        SELECT minute, tenant, agent, subject, 0, 0, 0, approvals FROM asked
     """)
     db.execute("""
         CREATE OR REPLACE TEMP TABLE fresh AS
         SELECT * FROM events WHERE date_trunc('minute', ts) IN (SELECT minute FROM recounted)
     """)
-    db.execute(apply.COUNTS)
+    db.execute(counts.MINUTES)
+    counts.see_again(db)
     for name in ("ended", "recounted", "asked", "fresh"):
         db.execute(f"DROP TABLE IF EXISTS temp.{name}")

@@ -113,14 +113,28 @@ CREATE TABLE IF NOT EXISTS calls (  -- the proposed, decided, approved and execu
 
 CREATE TABLE IF NOT EXISTS minute_counts (  -- appended by landing: sum over equal keys
     minute TIMESTAMPTZ NOT NULL, tenant VARCHAR, agent VARCHAR,
-    events UBIGINT NOT NULL, denied UBIGINT NOT NULL,
+    events UBIGINT NOT NULL,
+    denied UBIGINT NOT NULL,            -- decisions that said no; an approval that expired is nobody's no
     external UBIGINT NOT NULL,          -- egress events and executed calls with a host, denied ones left out
-    approvals BIGINT NOT NULL           -- calls for which an approval was asked; -1 takes one back
+    approvals BIGINT NOT NULL,          -- calls for which an approval was asked; -1 takes one back
+    subject VARCHAR,                    -- for whom it is counted: the agent, else the principal, else the source
+    rows_read UBIGINT DEFAULT 0, bytes_read UBIGINT DEFAULT 0  -- what executed calls answered
+);
+ALTER TABLE minute_counts ADD COLUMN IF NOT EXISTS subject VARCHAR;
+ALTER TABLE minute_counts ADD COLUMN IF NOT EXISTS rows_read UBIGINT DEFAULT 0;
+ALTER TABLE minute_counts ADD COLUMN IF NOT EXISTS bytes_read UBIGINT DEFAULT 0;
+
+CREATE TABLE IF NOT EXISTS sightings (  -- whom which tool, host or account served on a day; appended by landing: the least ts counts
+    tenant VARCHAR, subject VARCHAR NOT NULL,
+    what VARCHAR NOT NULL,              -- tool | host | account
+    value VARCHAR NOT NULL, day DATE NOT NULL, ts TIMESTAMPTZ NOT NULL  -- the day in UTC; the first time on it
 );
 
 CREATE TABLE IF NOT EXISTS changes (  -- which stretch of time each batch touched: what must be judged again
-    seq UBIGINT NOT NULL, since TIMESTAMPTZ NOT NULL, until TIMESTAMPTZ NOT NULL  -- both ends included
+    seq UBIGINT NOT NULL, since TIMESTAMPTZ NOT NULL, until TIMESTAMPTZ NOT NULL,  -- both ends included
+    kinds VARCHAR[]  -- of the events that came; NULL: any
 );
+ALTER TABLE changes ADD COLUMN IF NOT EXISTS kinds VARCHAR[];
 
 CREATE TABLE IF NOT EXISTS prunes (  -- what was taken out, and from which time of events on nothing was
     ledger_seq UBIGINT NOT NULL, ts TIMESTAMPTZ NOT NULL, before TIMESTAMPTZ NOT NULL,
@@ -144,6 +158,15 @@ CREATE TABLE IF NOT EXISTS judgements (  -- per detector, disjoint ranges of eve
 CREATE TABLE IF NOT EXISTS judged (  -- per detector: the ledger position up to which its due ranges are known
     detector VARCHAR PRIMARY KEY, version VARCHAR NOT NULL, seq UBIGINT NOT NULL,
     runs UBIGINT NOT NULL, failures UBIGINT NOT NULL, last_success_at TIMESTAMPTZ, last_seconds DOUBLE, last_error VARCHAR
+);
+
+CREATE TABLE IF NOT EXISTS rounds (  -- of each detector, since its note before; written once a minute, of a failed round at once
+    detector VARCHAR NOT NULL, noted_at TIMESTAMPTZ NOT NULL,  -- by the service's clock
+    ok UBIGINT NOT NULL, failed UBIGINT NOT NULL, seconds DOUBLE NOT NULL, error VARCHAR  -- the last one
+);
+
+CREATE TABLE IF NOT EXISTS clock_steps (  -- when the service's own clock was set, by more than a minute
+    noted_at TIMESTAMPTZ NOT NULL, seconds DOUBLE NOT NULL  -- above 0: forward
 );
 
 CREATE TABLE IF NOT EXISTS stretches (  -- rows of detectors: one per triggering event or closed window

@@ -17,7 +17,7 @@
 
 WITH clock AS MATERIALIZED (SELECT local_zone() AS zone, unattended_minutes() AS minutes),
 approvals AS (  -- when each call asked for approval; one that was decided without a request counts when it was decided
-    SELECT coalesce(tenant, '') AS tenant, coalesce(agent, '(no agent)') AS subject, call_key,
+    SELECT coalesce(tenant, '') AS tenant, counted_for(agent, principal, source) AS subject, call_key,
            coalesce(approval_requested_at, approved_at,
                     CASE WHEN approval_id IS NOT NULL OR approver IS NOT NULL OR reason_code = 'expired' THEN decided_at END) AS ts,
            coalesce(decided_by, event_ids[1]) AS event_id,
@@ -58,7 +58,7 @@ own AS (
     SELECT s.tenant, s.subject, m.night, m.bucket, sum(c.approvals)::BIGINT AS approvals
     FROM minute_counts c
     JOIN (SELECT DISTINCT tenant, subject FROM nights) s
-        ON s.tenant = coalesce(c.tenant, '') AND s.subject = coalesce(c.agent, '(no agent)')
+        ON s.tenant = coalesce(c.tenant, '') AND s.subject = coalesce(c.subject, c.agent, '(no agent)')
     JOIN minutes m ON m.minute = c.minute
     WHERE c.minute >= $since - $lookback AND c.minute < $until AND m.night IS NOT NULL
     GROUP BY ALL
