@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from detectors import detector, outbox, routing, telling, triage
+from detectors.controls import protocol_files
 from detectors.detector import Detector
 from detectors.engine import Engine, Tick
 from detectors.routing import Route
@@ -107,6 +108,8 @@ def open_parts(
             lander.check(source.adapter, name)
         if settings.policy:
             put_policy(store, lander, settings.path(settings.policy))
+        if settings.protocols_folder:
+            put_protocols(store, lander, settings.path(settings.protocols_folder))
         with store.writing() as cursor:
             folder = settings.detectors_folder
             extra = [settings.path(folder)] if folder else []
@@ -128,4 +131,15 @@ def put_policy(store: Store, lander: Lander, path: Path) -> bool:
         return False
     detail = {"version": loaded.version, "path": str(path), "doc": loaded.doc}
     lander.record("policy", "gatewatch", loaded.version, detail, utc_now())
+    return True
+
+
+def put_protocols(store: Store, lander: Lander, folder: Path) -> bool:
+    """Put the protocols of a folder in force, unless they are. True if something was new."""
+    loaded = protocol_files.load(folder)
+    newest = store.rows("SELECT version FROM protocols ORDER BY loaded_at DESC LIMIT 1")
+    if newest and newest[0]["version"] == loaded.version:
+        return False
+    detail = {"version": loaded.version, "path": str(folder), "doc": loaded.doc}
+    lander.record("protocols", "gatewatch", loaded.version, detail, utc_now())
     return True

@@ -139,6 +139,10 @@ def _note(db: Db, written: Written, ledger: Path) -> Landed:
         db.execute("INSERT INTO operator_log VALUES (?, ?, ?, ?, ?, ?, false)", row)
         if doc["action"] == "prune":
             retention.land(db, batch, number, doc["detail"], ledger)
+        if doc["action"] == "protocols":
+            found = doc["detail"]
+            db.execute("INSERT INTO protocols VALUES (?, ?, ?, ?)",
+                       [found["version"], batch.at, found["path"], found["doc"]])  # fmt: skip
         if doc["action"] == "policy":
             policy = doc["detail"]
             db.execute("INSERT INTO policies VALUES (?, ?, ?, ?)",

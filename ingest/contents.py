@@ -28,6 +28,7 @@ LEDGERS_OWN = {
     "sightings": "SELECT * EXCLUDE (ts), min(ts) AS ts FROM sightings GROUP BY ALL",
     "prunes": "SELECT * FROM prunes",
     "policies": "SELECT * FROM policies",
+    "protocols": "SELECT * FROM protocols",
     "operator_log": "SELECT * EXCLUDE (applied) FROM operator_log",
 }
 # These follow once everything is judged. An alert that nobody was told of gets its times anew, and

@@ -22,9 +22,10 @@ from ingest.manifest import sync
 from ingest.store import Db, Reader, Store, one
 
 TIMES = {  # what can be exported, and the column that says the day
-    "events": "ts", "calls": "ts", "minute_counts": "minute", "sightings": "day", "quarantine": "received_at",
-    "stretches": "ended_at", "alerts": "started_at", "deliveries": "created_at",
-    "incidents": "labelled_at", "policies": "loaded_at", "operator_log": "ts",
+    "events": "ts", "calls": "ts", "minute_counts": "minute", "sightings": "day",
+    "quarantine": "received_at", "stretches": "ended_at", "alerts": "started_at", "deliveries": "created_at",
+    "incidents": "labelled_at", "policies": "loaded_at", "protocols": "loaded_at",
+    "operator_log": "ts",
 }  # fmt: skip
 ROWS_AT_ONCE = 50_000  # of a wide table some 50 MB
 FILE = "part-0.parquet"

@@ -147,6 +147,10 @@ CREATE TABLE IF NOT EXISTS policies (  -- the newest row is in force
     version VARCHAR NOT NULL, loaded_at TIMESTAMPTZ NOT NULL, path VARCHAR, doc JSON NOT NULL
 );
 
+CREATE TABLE IF NOT EXISTS protocols (  -- all of one folder at once; the newest row is in force
+    version VARCHAR NOT NULL, loaded_at TIMESTAMPTZ NOT NULL, path VARCHAR, doc JSON NOT NULL
+);
+
 -- 4. What detectors found ----------------------------------------------------------------------
 
 CREATE TABLE IF NOT EXISTS judgements (  -- per detector, disjoint ranges of event time: judged, or due and why
