@@ -81,6 +81,19 @@ def test_changes_on_both_sides_of_midnight_are_two_days_so_they_are_quiet() -> N
     assert judge("config_churn", before + after, rules=SHANGHAI)
 
 
+def test_four_in_an_hour_fire_over_midnight_and_a_second_more_is_quiet() -> None:
+    first = written("2026-03-09T20:00:00", "2026-03-09T23:20:00", "2026-03-09T23:40:00")
+
+    [found] = judge("config_churn", first + written("00:10", "00:20"))
+
+    assert (found["changes"], found["span"], len(found["event_ids"])) == (4, "within an hour", 4)
+    assert judge("config_churn", first + written("00:10", "00:20:01")) == []
+
+
+def test_three_within_an_hour_fire_where_somebody_wants_to_know() -> None:
+    assert judge("config_churn", written("09:00", "09:10", "09:20", "09:30"), hourly=3)
+
+
 def test_a_day_of_25_hours_fires_on_its_last_hour() -> None:
     new_york = {"global": {"timezone": "America/New_York"}}
     before = written("2026-10-31T05:00:00")
