@@ -35,7 +35,7 @@ def what_is_not_there(plot: Plot, count: int) -> None:
     noun = scene.who.nouns[0]
     for n in range(count):
         about = {"id": 51_000 + n}
-        scene.look(scene.who.tool("get", noun), about, rows=0)
+        scene.call(scene.who.tool("get", noun), about, status="error", error="404 not found")
         scene.wait(2, 5)
         scene.call(scene.who.tool("update", noun), {**about, "value": "closed"})
 
