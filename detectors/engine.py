@@ -4,144 +4,233 @@ Per detector the store knows the ledger position whose changes have been taken u
 event time that are due. An event at time t can change rows that end in [t, t + lookback], so that
 range becomes due; the part that lies in the future stays due until its time has come. A judged
 range replaces the stored rows that end in it.
+A detector works apart, see detectors/apart.py: one that is slow, hangs or raises delays itself
+alone, and what it has not judged stays due.
 Reads: changes, judged, judgements, calls, events. Writes: judged, judgements, stretches, alerts.
-Next: detectors/alerts.py.
+Next: detectors/turn.py.
 """
 
 import threading
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from functools import partial
 
-from detectors import alerts, detector
+import duckdb
+
+from detectors import alerts, detector, rounds
+from detectors.apart import Apart
 from detectors.detector import Detector
-from detectors.ranges import INSTANT, Range, minus, slices, split, union
-from detectors.stretch import Stretch, replace, stretch
-from ingest import frozen
-from ingest.store import Db, Store, fetch, one
+from detectors.ranges import INSTANT, Range, slices
+from detectors.rounds import EVERY, Clock, Rounds
+from detectors.stretch import stretch
+from detectors.turn import SLICE, Books, Turn, books, forget, keep, look, plan
+from ingest.store import Db, Store, fetch
 
-SLICE = timedelta(days=31)  # one query looks at this much: bounds memory, not correctness
-NEAR = timedelta(minutes=10)  # due ranges closer than this are judged in one query
 DEADLINE = 60.0  # seconds for one detector's turn
-MANY = (
-    256  # due ranges of a turn: more are joined over the quiet between them: a query each is dear
-)
-ENOUGH = 1.0  # seconds after which a turn takes up no further slice: others wait to write and tell
+GRACE = 1.0  # seconds in which a query that was interrupted must end
+ENOUGH = 1.0  # seconds after which a turn takes up no further slice: the others wait
+NARROWEST = timedelta(hours=1)  # a slice that took too long is halved, down to this
+FIRST_REST, LONGEST_REST = 1.0, 60.0  # seconds without a try after a failure; doubles
+SHARE = 4  # a failure that took long is rested from for so many times as long
+LARGE, LONG = 5_000, 0.5  # rows found, and seconds of looking, that are kept in one transaction
+
+
+class CutOffError(RuntimeError):
+    """A detector took longer than its deadline."""
 
 
 @dataclass
 class Tick:
-    """What one round did. `failed` names detectors that raised, with the reason."""
+    """What one round did. `failed` names detectors that raised or hang, with the reason."""
 
     judged: int = 0
     changed: int = 0
     left: int = 0  # slices that were due and whose turn has not come
     told: int = 0
     failed: dict[str, str] = field(default_factory=dict)
+    busy: set[str] = field(default_factory=set)  # still at their turn
+    idle: set[str] = field(default_factory=set)  # nothing was due
+
+
+@dataclass
+class Rest:
+    """A detector that failed is not tried again before `until`."""
+
+    each: Detector
+    until: float
+    length: float
+    reason: str
+
+
+@dataclass
+class Work:
+    """A turn under way. `hung`: it was interrupted, and goes on all the same."""
+
+    each: Detector
+    turn: Apart[Turn]
+    hung: bool = False
 
 
 class Engine:
-    """Judges with a fixed set of detectors. `now` always comes from the caller."""
+    """Judges with a set of detectors, which may be replaced between two rounds. `now` always comes
+    from the caller; `clock` is one that nobody sets.
+
+    `patience`: seconds that a round waits for one detector before it goes on with the others.
+    """
 
     def __init__(
         self, store: Store, detectors: Mapping[str, Detector], deadline: float = DEADLINE,
-        enough: float = ENOUGH,
+        enough: float = ENOUGH, patience: float = DEADLINE, note_every: float = EVERY,
+        clock: Clock = time.monotonic,
     ) -> None:  # fmt: skip
         self._store, self.detectors = store, detectors
-        self._deadline, self._enough = deadline, enough
+        self._deadline, self._enough, self._patience = deadline, enough, patience
+        self.rounds, self._clock = Rounds(note_every, clock), clock
+        self._one_round = threading.Lock()
+        self._works: dict[str, Work] = {}
+        self._rests: dict[str, Rest] = {}
+        self._widths: dict[str, timedelta] = {}
 
     def judge(self, now: datetime, whole: bool = False) -> Tick:
         """Judge what is due before `now`, the newest first. A detector that raises stays due.
 
         Where much of history is due it takes several calls, or `whole`.
         """
-        tick = Tick()
-        waiting = list(self.detectors.values())
-        while waiting:
-            each = waiting.pop(0)
+        with self._one_round:
+            tick, detectors = Tick(), dict(self.detectors)
+            waiting = list(detectors.values())
+            while waiting:
+                waiting = self._round(waiting, now, whole, tick)
+            with self._store.writing() as db:
+                rounds.had_nothing_to_do(db, tick.idle, now)
+                out = tick.failed.keys() | tick.busy
+                well = {name: each for name, each in detectors.items() if name not in out}
+                tick.changed += alerts.resolve(db, well, now)
+                forget(db, list(detectors))
+                self.rounds.note(db, detectors, now)
+            tick.judged = len(well)
+            return tick
+
+    def close(self) -> None:
+        """Let go of the store, as far as detectors let go of it."""
+        for work in self._works.values():
+            if not work.turn.end(GRACE):
+                work.turn.leave()
+
+    def _round(
+        self, waiting: Sequence[Detector], now: datetime, whole: bool, tick: Tick
+    ) -> list[Detector]:
+        """A turn of each. With `whole`, returns those that have something left."""
+        ready = [each for each in waiting if not self._waits(each, whole, tick)]
+        with self._store.reading() as db:
+            book = books(db, [each for each in ready if each.id not in self._works])
+        group: list[Turn] = []
+        left: list[Turn] = []
+        for each in ready:
             began = time.monotonic()
             try:
-                with self._store.writing() as db, _Interrupted(db, self._deadline):
-                    changed, left = self._turn(db, each, now)
-                    _ran(db, each, now, time.monotonic() - began)
-                tick.judged += 1
-                tick.changed += changed
-                if left and whole:
-                    waiting.insert(0, each)
-                else:
-                    tick.left += left
-            except Exception as error:  # noqa: BLE001 - whatever one detector does, the others go on
-                reason = (str(error).splitlines() or [type(error).__name__])[0][:300]
-                tick.failed[each.id] = reason
-                with self._store.writing() as db:
-                    _failed(db, each, reason)
+                turn = self._looked(book, each, now, self._deadline if whole else self._patience)
+            except Exception as error:  # noqa: BLE001 - whatever one does, the others go on
+                self._failed(each, error, time.monotonic() - began, tick)
+                continue
+            if turn is not None:
+                group.append(turn)
+                if _large(group):
+                    left += self._keep(group, now, tick)
+                    group = []
+            elif each.id in self._works:
+                tick.busy.add(each.id)
+            else:
+                tick.idle.add(each.id)
+                self.rounds.ok(each.id)
+        left += self._keep(group, now, tick)
+        if whole:
+            return [turn.each for turn in left]
+        tick.left += sum(max(len(turn.left), 1) for turn in left)
+        return []
+
+    def _waits(self, each: Detector, whole: bool, tick: Tick) -> bool:
+        """Whether this detector is not tried now; `tick` is told why."""
+        work, rest = self._works.get(each.id), self._rests.get(each.id)
+        if work and work.each is each and work.hung and not work.turn.wait(0):
+            reason = f"still runs after {work.turn.seconds:.0f} s, though it was told to end"
+        elif rest and rest.each is each and not whole and self._clock() < rest.until:
+            reason = rest.reason
+        else:
+            return False
+        tick.failed[each.id] = reason
+        self.rounds.waits(each.id, reason)
+        return True
+
+    def _looked(self, book: Books, each: Detector, now: datetime, patience: float) -> Turn | None:
+        """A turn that is over, or None while it goes on, or where there is nothing to do. Raises
+        what it raised."""
+        work = self._works.get(each.id)
+        if work is not None and work.each is not each:  # another text is in force by now
+            if not work.turn.end(0.0):
+                work.turn.leave()
+            del self._works[each.id]
+            work = None
+        if work is None:
+            turn = plan(book, each, now, self._widths.get(each.id, SLICE))
+            if turn is None or not turn.left:
+                return turn
+            apart = Apart(self._store, each.id, partial(look, turn=turn, enough=self._enough))
+            work = self._works[each.id] = Work(each, apart)
+        if not work.turn.wait(min(patience, self._deadline - work.turn.seconds)):
+            if work.turn.seconds < self._deadline:
+                return None
+            if not work.turn.end(GRACE):
+                work.hung = True
+                work.turn.leave()
+                raise CutOffError(f"does not end, {self._deadline:g} s after it began")
+        del self._works[each.id]
+        try:
+            return work.turn.result()
+        except duckdb.InterruptException:
+            raise CutOffError(f"was cut off after {self._deadline:g} s") from None
+
+    def _keep(self, group: Sequence[Turn], now: datetime, tick: Tick) -> list[Turn]:
+        """Keep what these turns found. Returns those after which something is left."""
+        if not group:
+            return []
+        try:
+            with self._store.writing() as db:
+                changed, void = keep(db, group, now)
+        except Exception as error:  # noqa: BLE001 - one of them: the others are kept without it
+            if len(group) > 1:
+                return [left for turn in group for left in self._keep([turn], now, tick)]
+            self._failed(group[0].each, error, group[0].seconds, tick)
+            return []
+        tick.changed += changed
+        for turn in group:
+            self._rests.pop(turn.each.id, None)
+            self.rounds.ok(turn.each.id, turn.seconds)
+            if not turn.left:
+                self._widths.pop(turn.each.id, None)
+        return [turn for turn in group if turn.left or turn in void]
+
+    def _failed(self, each: Detector, error: Exception, seconds: float, tick: Tick) -> None:
+        """Note it, and have it rest: for longer each time."""
+        if isinstance(error, CutOffError):
+            width = self._widths.get(each.id, SLICE)
+            self._widths[each.id] = max(width / 2, NARROWEST)
+        last = self._rests.get(each.id)
+        length = last.length * 2 if last and last.each is each else FIRST_REST
+        length = max(min(length, LONGEST_REST), seconds * SHARE)
+        reason = (str(error).splitlines() or [type(error).__name__])[0][:300]
+        self._rests[each.id] = Rest(each, self._clock() + length, length, reason)
+        tick.failed[each.id] = reason
+        self.rounds.failed(each.id, reason, seconds)
         with self._store.writing() as db:
-            well = {name: each for name, each in self.detectors.items() if name not in tick.failed}
-            tick.changed += alerts.resolve(db, well, now)
-            self._forget(db)
-        return tick
-
-    def _forget(self, db: Db) -> None:
-        """Drop the changes that every detector has taken up. One that is switched off will have
-        missed them: it judges all of history when it comes back."""
-        ids = list(self.detectors)
-        state = "FROM judged WHERE list_contains(?, detector)"
-        if one(db, f"SELECT count(*) {state}", [ids]) == len(ids):
-            taken_up = one(db, f"SELECT min(seq) {state}", [ids])
-            if one(db, "DELETE FROM changes WHERE seq <= ?", [taken_up]):
-                db.execute("UPDATE judged SET version = '' WHERE seq < ? AND version <> ''"
-                           " AND NOT list_contains(?, detector)", [taken_up, ids])  # fmt: skip
-
-    def _turn(self, db: Db, each: Detector, now: datetime) -> tuple[int, int]:
-        """One detector's turn inside one transaction: how many stored rows changed, and how many
-        slices are left for the next."""
-        began = time.monotonic()
-        wanted, past = due(db, each, now), list[Range]()
-        if (floor := frozen.floor(db)) is not None:  # before it, it would count too few
-            past, wanted = split(wanted, floor + each.lookback)
-        ready, later = split(wanted, now)
-        left = [part for whole in few(ready) for part in slices(whole, SLICE)]
-        done: list[Range] = []
-        changed: list[Stretch] = []
-        while left and (not done or time.monotonic() - began < self._enough):
-            part = left.pop()
-            found = [stretch(each, row) for row in detector.find(each, db, *part)]
-            changed += replace(db, each, part, found)
-            done.append(part)
-        _remember(db, each, done, left + later, past, now)
-        alerts.reconcile(db, each, changed, now)
-        return len(changed), len(left)
+            rounds.had_failed(db, each.id, reason)
 
 
-def due(db: Db, each: Detector, now: datetime) -> list[Range]:
-    """Every range of event time that this detector has still to judge, the future included."""
-    state = fetch(db, "SELECT version, seq FROM judged WHERE detector = $id", id=each.id)
-    reach = each.lookback + INSTANT
-    if not state or state[0]["version"] != _version(db, each):  # new, or changed: all of history
-        spans = fetch(db, "SELECT min(ts) AS since, max(last_ts) AS until FROM calls UNION ALL"
-                          " SELECT min(ts), max(ts) FROM events")  # fmt: skip
-        found = [(row["since"], row["until"] + reach) for row in spans if row["since"]]
-    else:
-        rows = fetch(db, "SELECT since, until FROM changes WHERE seq > $seq", seq=state[0]["seq"])
-        found = [(row["since"], row["until"] + reach) for row in rows]
-        rows = fetch(db, "SELECT since, until FROM judgements WHERE detector = $id"
-                         " AND status = 'due'", id=each.id)  # fmt: skip
-        found += [(row["since"], row["until"]) for row in rows]
-    if each.header.clock:  # absence shows by time passing, with no event at all
-        sql = "SELECT max(until) FROM judgements WHERE detector = ? AND status = 'judged'"
-        until = one(db, sql, [each.id])
-        found.append((until or now - each.lookback, now))
-    return union(found, NEAR)
-
-
-def few(ranges: list[Range]) -> list[Range]:
-    """At most MANY ranges that cover these: what lies between two may be judged again."""
-    gap = NEAR
-    while len(ranges) > MANY:
-        gap *= 4
-        ranges = union(ranges, gap)
-    return ranges
+def _large(group: Sequence[Turn]) -> bool:
+    rows = sum(len(found) for turn in group for _, found in turn.done)
+    return rows >= LARGE or sum(turn.seconds for turn in group) >= LONG
 
 
 def backtest(
@@ -163,70 +252,3 @@ def history(db: Db) -> Range | None:
     """From the first stored event to just after the last, or None on an empty store."""
     row = fetch(db, "SELECT min(ts) AS since, max(ts) AS until FROM events")[0]
     return (row["since"], row["until"] + INSTANT) if row["since"] else None
-
-
-def _remember(
-    db: Db, each: Detector, done: list[Range], later: list[Range], past: list[Range], now: datetime
-) -> None:
-    """The new coverage of one detector: judged ranges united, what stays due, and what is `past`
-    judging because of what was pruned."""
-    sql = "SELECT since, until FROM judgements WHERE detector = $id AND status = $status"
-    old = fetch(db, sql, id=each.id, status="judged")
-    over = fetch(db, sql, id=each.id, status="frozen")
-    past = union([(row["since"], row["until"]) for row in over] + past)
-    # sparse history would leave a row an hour: quiet hours in between count as judged
-    judged = minus(union([(row["since"], row["until"]) for row in old] + done,
-                         timedelta(days=1)), later + past)  # fmt: skip
-    db.execute("DELETE FROM judgements WHERE detector = ?", [each.id])
-    rows: list[tuple[object, ...]]
-    rows = [(each.id, *part, "judged", None, now) for part in judged]
-    rows += [(each.id, *part, "due", "its time or turn has not come", None) for part in later]
-    rows += [(each.id, *part, "frozen", "it reaches back to what was pruned", now) for part in past]
-    if rows:
-        db.executemany("INSERT INTO judgements VALUES (?, ?, ?, ?, ?, ?)", rows)
-
-
-def _version(db: Db, each: Detector) -> str:
-    """Of the detector, and of the policy where that changes its rows."""
-    if not each.by_policy:
-        return each.version
-    policy = one(db, "SELECT version FROM policies ORDER BY loaded_at DESC, rowid DESC LIMIT 1")
-    return f"{each.version}/{policy}"
-
-
-def _ran(db: Db, each: Detector, now: datetime, seconds: float) -> None:
-    db.execute(
-        """
-        INSERT INTO judged SELECT $id, $version, coalesce((SELECT seq FROM landed), 0), 1, 0, $now,
-            $seconds, NULL
-        ON CONFLICT (detector) DO UPDATE SET version = excluded.version, seq = excluded.seq,
-            runs = runs + 1, last_success_at = excluded.last_success_at,
-            last_seconds = excluded.last_seconds, last_error = NULL
-        """,
-        {"id": each.id, "version": _version(db, each), "now": now, "seconds": seconds},
-    )
-
-
-def _failed(db: Db, each: Detector, reason: str) -> None:
-    db.execute(
-        """
-        INSERT INTO judged VALUES ($id, '', 0, 1, 1, NULL, NULL, $reason)
-        ON CONFLICT (detector) DO UPDATE SET runs = runs + 1, failures = failures + 1,
-            last_error = excluded.last_error
-        """,
-        {"id": each.id, "reason": reason},
-    )
-
-
-class _Interrupted:
-    """DuckDB is told to stop when a turn takes longer than its deadline."""
-
-    def __init__(self, db: Db, seconds: float) -> None:
-        self._timer = threading.Timer(seconds, db.interrupt)
-
-    def __enter__(self) -> None:
-        self._timer.daemon = True
-        self._timer.start()
-
-    def __exit__(self, *raised: object) -> None:
-        self._timer.cancel()

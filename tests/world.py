@@ -51,11 +51,21 @@ def denied(minutes: float, agent: str = "a1", **more: Any) -> bytes:
 _known: dict[str, dict[str, Detector]] = {}
 
 
-def _loaded(db: Db, settings: dict[str, dict[str, Any]]) -> dict[str, Detector]:
-    """Checking the whole catalogue takes a second: once per settings is enough."""
-    key = repr(settings)
+def _loaded(
+    db: Db, settings: dict[str, dict[str, Any]], only: Sequence[str] | None
+) -> dict[str, Detector]:
+    """Checking the whole catalogue takes seconds: once per settings is enough."""
+    key = repr((settings, only))
     if key not in _known:
-        _known[key] = detector.load_all(db, settings)
+        files, where = detector.files(), "gatewatch.toml: detectors"
+        _known[key] = (
+            detector.load_all(db, settings)
+            if only is None
+            else {
+                name: detector.load(files[name], db, settings.get(name, {}), f"{where}.{name}")
+                for name in only
+            }
+        )
     return dict(_known[key])
 
 
@@ -69,7 +79,10 @@ class World:
         settings: dict[str, dict[str, Any]] | None = None,
         policy: dict[str, Any] | None = POLICY,
         step: Callable[[str], None] | None = None,
+        only: Sequence[str] | None = None,
+        **engine: Any,
     ) -> None:
+        """`only`: with these detectors, not with all. `engine`: how it judges, see Engine."""
         folder.mkdir(parents=True, exist_ok=True)
         self.folder, self.routes = folder, routes
         self.store = open_store(folder / "gatewatch.duckdb")
@@ -81,9 +94,9 @@ class World:
             path.write_text(json.dumps(policy))
             put_policy(self.store, self.lander, path)
         with self.store.writing() as db:
-            self.detectors = _loaded(db, settings or {})
+            self.detectors = _loaded(db, settings or {}, only)
             triage.seed(db)
-        self.engine = Engine(self.store, self.detectors)
+        self.engine = Engine(self.store, self.detectors, **engine)
 
     def land(self, lines: Iterable[Line], now: datetime | None = None, **more: Any) -> Landed:
         batch = Batch(
@@ -126,5 +139,6 @@ class World:
         )
 
     def close(self) -> None:
+        self.engine.close()
         self.ledger.close()
         self.store.close()

@@ -11,15 +11,17 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from detectors.engine import MANY, few
+from detectors.turn import MANY, few
 from tests.world import World, at, denied, native
 
+DENIALS = ("deny_retry", "deny_rotation", "denied_then_executed")
+STORY = (*DENIALS, "config_churn", "external_call_spike", "unlisted_egress", "approval_surge")
 LOOPS = "SELECT * FROM alerts WHERE detector = 'deny_retry' ORDER BY started_at"
 
 
 @pytest.fixture
 def world(tmp_path: Path) -> Iterator[World]:
-    opened = World(tmp_path)
+    opened = World(tmp_path, only=DENIALS)
     yield opened
     opened.close()
 
@@ -36,12 +38,12 @@ def test_three_denials_become_one_alert(world: World) -> None:
 
 
 def test_evidence_that_arrives_before_and_after_a_restart_is_one_run(tmp_path: Path) -> None:
-    first = World(tmp_path)
+    first = World(tmp_path, only=DENIALS)
     first.land([denied(0, event_id="1"), denied(1, event_id="2")])
     first.tick(at(1.5))
     first.close()
 
-    second = World(tmp_path)
+    second = World(tmp_path, only=DENIALS)
     second.land([denied(2, event_id="3")])
     second.tick(at(3))
 
@@ -149,7 +151,7 @@ def test_a_detector_that_raises_delays_itself_and_no_other(world: World) -> None
             **vars(good),
             "id": "broken",
             "values": {},
-            "sql": "SELECT error('no' || $since || $until)",
+            "sql": "SELECT error('no' || $since || $until || $lookback)",
         }
     )
     world.engine.detectors["broken"] = broken  # type: ignore[index]
@@ -215,7 +217,7 @@ def test_any_split_and_order_gives_the_alerts_of_one_backtest(
     lines: list[bytes], data: Any
 ) -> None:
     with tempfile.TemporaryDirectory() as folder, ExitStack() as opened:
-        whole, live = World(Path(folder, "whole")), World(Path(folder, "live"))
+        whole, live = (World(Path(folder, name), only=STORY) for name in ("whole", "live"))
         opened.callback(whole.close)  # drawing may end an example anywhere
         opened.callback(live.close)
         whole.land(lines)
