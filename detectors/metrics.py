@@ -35,6 +35,8 @@ Rows = Sequence[Mapping[str, Any]]
 OWN = {  # what the process knows of itself
     "gatewatch_intake_stopped": "1 while no lines are taken.",
     "gatewatch_disk_free_bytes": "Room for ledger and database.",
+    "gatewatch_reload_ok": "1 while detectors and policy are in force as they are on disk.",
+    "gatewatch_reload_last_success_timestamp_seconds": "When they were last put in force.",
 }
 
 PER_SOURCE = {

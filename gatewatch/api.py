@@ -39,14 +39,15 @@ ARROW = "application/vnd.apache.arrow.stream"
 class Api:
     """The routes over one set of parts.
 
-    `health` says how the service is; `landed` is called when lines have come.
+    `health` says how the service is; `landed` is called when lines have come; `own` are values of
+    metrics.OWN.
     """
 
     def __init__(
         self, parts: Parts, health: Callable[[], Mapping[str, str]], landed: Callable[[], None],
-        disk: Disk,
+        disk: Disk, own: Callable[[], Mapping[str, float]] = dict,
     ) -> None:  # fmt: skip
-        self._parts, self._health, self._disk = parts, health, disk
+        self._parts, self._health, self._disk, self._own = parts, health, disk, own
         self.intake = Intake(parts, landed, disk)
 
     def app(self) -> Starlette:
@@ -177,6 +178,7 @@ class Api:
         own = {
             "gatewatch_intake_stopped": float(self._disk.why is not None),
             "gatewatch_disk_free_bytes": float(self._disk.free),
+            **self._own(),
         }
         page = await run_in_threadpool(
             metrics.page, self._parts.store, self._parts.detectors, self._parts.routes,

@@ -4,7 +4,7 @@ Reads: gatewatch.toml, the policy file. Writes: what its parts write. Next: gate
 """
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -24,6 +24,7 @@ from ingest.signing import signer
 from ingest.store import Store, open_store
 
 DEFAULT = Path("gatewatch.toml")
+PATIENCE = 2.0  # seconds that a round of judging waits for one detector before it goes on
 
 
 def utc_now() -> datetime:
@@ -78,11 +79,20 @@ class Parts:
                 )
         return tick
 
+    def adopt(self, settings: Settings, detectors: Mapping[str, Detector]) -> None:
+        """Judge with these from the next round on. One that is as it was goes on as it is."""
+        own = self.detectors
+        self.detectors = {
+            name: own[name] if own.get(name) == each else each for name, each in detectors.items()
+        }
+        self.settings, self.engine.detectors = settings, self.detectors
+
     def rows(self, sql: str, **params: Any) -> list[dict[str, Any]]:
         """One read, see Store.rows."""
         return self.store.rows(sql, **params)
 
     def close(self) -> None:
+        self.engine.close()
         self.ledger.close()
         self.store.close()
 
@@ -120,7 +130,8 @@ def open_parts(
     except BaseException:
         store.close()
         raise
-    return Parts(settings, store, lander, ledger, detectors, Engine(store, detectors), routes)
+    engine = Engine(store, detectors, patience=PATIENCE)
+    return Parts(settings, store, lander, ledger, detectors, engine, routes)
 
 
 def put_policy(store: Store, lander: Lander, path: Path) -> bool:

@@ -11,16 +11,15 @@ import os
 import subprocess
 import threading
 import time
-from collections.abc import Callable
 from contextlib import suppress
 from datetime import datetime, timedelta
+from functools import partial
 from pathlib import Path
 
 import uvicorn
-from apscheduler.executors.pool import ThreadPoolExecutor
-from apscheduler.schedulers.background import BackgroundScheduler
 
 from dashboards import launch
+from detectors import rounds
 from detectors.worker import Worker
 from gatewatch import keeping
 from gatewatch.access import LOCAL
@@ -29,35 +28,35 @@ from gatewatch.connections import IDLE_SECONDS, bounded
 from gatewatch.direct import Direct, told_of
 from gatewatch.disk import REFUSALS, Disk
 from gatewatch.following import Follower, drained
+from gatewatch.loops import Loops
 from gatewatch.parts import Parts, utc_now
+from gatewatch.reloading import Reloader
 from ingest.apply import Landed
 from ingest.batch import Batch, Offset
 from ingest.config import ConfigError, Source
 from ingest.cut import how
 from ingest.kafka import Stream
-from ingest.land import BehindError
-from ingest.ledger import LedgerError
 from ingest.segment import OWN
 from ingest.tail import Tail
 
 log = logging.getLogger("gatewatch")
 ARRIVALS_KEPT = timedelta(days=7)  # silent_source looks back over three
 PRUNE_EVERY, PRUNE_FIRST = timedelta(days=1), timedelta(minutes=10)
-STALE = timedelta(seconds=120)  # a loop that has not come round for so long is not well
+STALE = timedelta(seconds=120)  # a detector without a good round for so long is not well
+RELOAD_EVERY = 2.0  # seconds between looks at gatewatch.toml, policy and detectors
 
 
 class Service:
     """`start()` returns when everything runs; `stop()` when nothing does any more."""
 
-    def __init__(self, parts: Parts, dashboard: bool = False) -> None:
+    def __init__(self, parts: Parts, dashboard: bool = False, config: Path | None = None) -> None:
         keeping.check(parts)
         self._parts, self._dashboard = parts, dashboard
-        self._over = threading.Event()
+        self._loops = Loops()
+        self._reloader = Reloader(parts, config)
+        self._steps = rounds.Steps()
         self._changed = threading.Event()  # lines have landed: judge now rather than at the tick
         self._owed = threading.Event()  # a message is owed: deliver now
-        self._threads: list[threading.Thread] = []
-        self._state: dict[str, str] = {}
-        self._rounds: dict[str, float] = {}
         self._child: subprocess.Popen[bytes] | None = None
         self._followers = [
             self._follower(name, each)
@@ -71,9 +70,6 @@ class Service:
         ]  # fmt: skip
         self._readers: list[Tail | Stream] = [each.tail for each in self._followers]
         self._readers += self._streams
-        self._scheduler = BackgroundScheduler(
-            timezone="UTC", executors={"default": ThreadPoolExecutor(2)}
-        )
         self._disk = Disk(
             parts.ledger.folder, parts.settings.limits.free_bytes, self._trial, self._note
         )
@@ -92,24 +88,25 @@ class Service:
             )
             reader.restore(Offset(**row) for row in rows)
         for stream in self._streams:
-            self._loop(f"kafka {stream.source}", lambda s=stream: drained(s, self.land))  # type: ignore[misc]
+            self._loops.loop(f"kafka {stream.source}", partial(drained, stream, self.land))
         for follower in self._followers:
-            self._loop(f"tail {follower.tail.source}", follower.turn)
-            self._run("watch", follower.watch)
-        self._loop("disk", lambda: self._disk.step(utc_now()))
-        self._loop("judge", self._judge)
+            self._loops.loop(f"tail {follower.tail.source}", follower.turn)
+            self._loops.run("watch", follower.watch)
+        self._loops.loop("disk", lambda: self._disk.step(utc_now()))
+        self._loops.loop("judge", self._judge)
+        self._loops.loop("reload", self._reload)
         for route in told_of(self._parts.routes):
             direct = Direct(route, self._parts.settings.public_url)
-            self._loop(f"tell {route.name}", lambda d=direct: d.step(self._disk.why, utc_now()))  # type: ignore[misc]
+            self._loops.loop(f"tell {route.name}", partial(self._tell, direct))
         for route in self._parts.routes:
             worker = Worker(route, self._parts.store, self._parts.lander, self._parts.routes)
-            self._loop(f"deliver {route.name}", lambda w=worker: self._deliver(w))  # type: ignore[misc]
-        self._every(self._housekeep, timedelta(seconds=20))
-        self._every(self._seal, timedelta(minutes=1))
+            self._loops.loop(f"deliver {route.name}", partial(self._deliver, worker))
+        self._loops.every(self._housekeep, timedelta(seconds=20))
+        self._loops.every(self._seal, timedelta(minutes=1))
         if self._parts.settings.retention is not None:
-            self._every(self._prune, PRUNE_EVERY, utc_now() + PRUNE_FIRST)
-        self._scheduler.start()
-        http = self._run("http", self._listen)
+            self._loops.every(self._prune, PRUNE_EVERY, utc_now() + PRUNE_FIRST)
+        self._loops.scheduler.start()
+        http = self._loops.run("http", self._listen)
         while not self._server.started:
             if not http.is_alive():
                 self.stop()
@@ -129,16 +126,13 @@ class Service:
             self._server.run()
 
     def stop(self) -> None:
-        self._over.set()
+        self._loops.over.set()
         self._changed.set()
         self._owed.set()
         for follower in self._followers:
             follower.ring()
         self._server.should_exit = True
-        if self._scheduler.running:
-            self._scheduler.shutdown(wait=True)
-        for thread in self._threads:
-            thread.join(timeout=20)
+        self._loops.end()
         for stream in self._streams:
             stream.close()
         if self._child is not None:
@@ -163,23 +157,35 @@ class Service:
         limits, paths = self._parts.settings.limits, _absolute(self._parts, source.paths)
         cut = how(self._parts.lander.check(source.adapter, name), source)
         tail = Tail(name, source.adapter, paths, limits.line_bytes, limits.batch_bytes, cut)
-        return Follower(tail, paths, self.land, self._parts.settings.service.tail_every, self._over)
+        return Follower(
+            tail, paths, self.land, self._parts.settings.service.tail_every, self._loops.over
+        )
 
     def _judge(self) -> float:
         self._changed.wait(self._parts.settings.service.judge_every)
         self._changed.clear()
-        if self._over.is_set():
+        if self._loops.over.is_set():
             return 0.0
         began = time.monotonic()
+        self._reloader.adopt()
+        if step := self._steps.seen(utc_now()):
+            log.warning(
+                "the clock was set by %.0f s: rounds go on, windows are those of events", step
+            )
+            with self._parts.store.writing() as db:
+                rounds.stepped(db, utc_now(), step)
         tick = self._parts.tick(utc_now())
         if tick.told:
             self._owed.set()
         state = "; ".join(f"{name}: {reason}" for name, reason in tick.failed.items()) or "ok"
-        if state not in ("ok", self._state.get("detectors")):
+        if state not in ("ok", self._loops.state.get("detectors")):
             log.error("detectors: %s", state)
-        self._state["detectors"] = state
+        self._loops.state["detectors"] = state
         # lines come all the time: judging takes half of the time at most
         return max(self._parts.settings.service.judge_every, time.monotonic() - began)
+
+    def _tell(self, direct: Direct) -> float:
+        return direct.step(self._disk.why, utc_now())
 
     def _deliver(self, worker: Worker) -> float:
         wait = worker.step(utc_now())
@@ -194,29 +200,14 @@ class Service:
             minute = utc_now().replace(second=0, microsecond=0)
             db.execute("INSERT INTO arrivals VALUES (?, ?, 0, NULL)", [OWN, minute])
             db.execute("DELETE FROM arrivals WHERE minute < ?", [minute - ARRIVALS_KEPT])
-
-    def _every(
-        self, job: Callable[[], None], often: timedelta, first: datetime | None = None
-    ) -> None:
-        self._scheduler.add_job(
-            job, "interval", seconds=often.total_seconds(), coalesce=True, max_instances=1,
-            misfire_grace_time=None, **({"next_run_time": first} if first else {}),
-        )  # fmt: skip
+            rounds.forget(db, minute)
 
     def _seal(self) -> None:
         """A segment of another day, or an old one, though no line comes that would seal it."""
-        self._done("ledger", lambda: self._parts.lander.seal(utc_now()))
+        self._loops.done("ledger", lambda: self._parts.lander.seal(utc_now()))
 
     def _prune(self) -> None:
-        self._done("retention", lambda: keeping.pruned(self._parts, utc_now()))
-
-    def _done(self, name: str, job: Callable[[], object]) -> None:
-        try:
-            job()
-            self._state[name] = "ok"
-        except (*REFUSALS, ConfigError, OSError) as error:
-            self._state[name] = str(error)
-            log.error("%s: %s", name, error)
+        self._loops.done("retention", lambda: keeping.pruned(self._parts, utc_now()))
 
     def _trial(self) -> None:
         """Raises what keeps lines out of ledger or database, if anything does."""
@@ -227,38 +218,21 @@ class Service:
         detail = {"why": why, "since": since}
         self._parts.lander.record("intake_stopped", OWN, OWN, detail, utc_now())
 
-    def _loop(self, name: str, turn: Callable[[], float]) -> None:
-        """Run `turn` again and again; it returns how long to wait. Errors are shown, not fatal."""
+    def reload(self) -> None:
+        """Load detectors and policy anew, whether a file has changed or not."""
+        self._reloader.ask()
 
-        def run() -> None:
-            wait = 0.0
-            while not self._over.wait(wait):
-                try:
-                    wait = turn()
-                    self._state[name] = "ok"
-                except (BehindError, LedgerError, OSError) as error:
-                    self._state[name], wait = str(error), 2.0
-                    log.error("%s: %s", name, error)
-                except Exception as error:
-                    self._state[name], wait = f"{type(error).__name__}: {error}", 2.0
-                    log.exception("%s", name)
-                self._rounds[name] = time.monotonic()
-
-        self._state[name], self._rounds[name] = "ok", time.monotonic()
-        self._run(name, run)
-
-    def _run(self, name: str, target: Callable[[], None]) -> threading.Thread:
-        thread = threading.Thread(target=target, name=name, daemon=True)
-        thread.start()
-        self._threads.append(thread)
-        return thread
+    def _reload(self) -> float:
+        if self._reloader.look():
+            self._changed.set()
+        return RELOAD_EVERY
 
     def health(self) -> dict[str, str]:
         """Every loop and its state: `ok`, or what is wrong."""
-        found = self._state | {"disk": self._disk.why or "ok"}
-        for name, at in self._rounds.items():
-            if time.monotonic() - at > STALE.total_seconds():
-                found[name] = f"has not come round for {time.monotonic() - at:.0f} s"
+        found = self._loops.health() | {"disk": self._disk.why or "ok"}
+        found["reload"] = self._reloader.problem or "ok"
+        stale = self._parts.engine.rounds.stale(self._parts.detectors, STALE.total_seconds())
+        found |= {f"detector {name}": reason for name, reason in stale.items()}
         for reader in self._readers:
             for path, problem in reader.problems:
                 kind = "tail" if isinstance(reader, Tail) else "kafka"
@@ -272,7 +246,7 @@ class Service:
             raise ConfigError(
                 f"service.host: {host!r} can be reached from elsewhere, so [[tokens]] must be set."
             )
-        app = Api(self._parts, self.health, self._changed.set, self._disk).app()
+        app = Api(self._parts, self.health, self._changed.set, self._disk, self._reloader.own).app()
         config = uvicorn.Config(
             app, host=host, port=settings.service.port, log_level="warning", access_log=False,
             timeout_graceful_shutdown=10, lifespan="off", timeout_keep_alive=IDLE_SECONDS,

@@ -59,7 +59,9 @@ def serve(
         parts = open_parts(chosen)
     except StoreBusyError as busy:
         raise ConfigError(f"{busy} Is a service running already?") from None
-    service = Service(parts, dashboard)
+    on_disk = config or (DEFAULT if DEFAULT.exists() else None)
+    service = Service(parts, dashboard, on_disk)
+    signal.signal(signal.SIGHUP, lambda *_: service.reload())
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: with_signals.set())
     service.start()
