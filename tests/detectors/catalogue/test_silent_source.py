@@ -139,5 +139,75 @@ def test_after_a_restart_a_source_has_its_usual_time_to_come_back_and_then_fires
     assert rows[0]["started_at"] == at("2026-03-09T02:00:00")
 
 
+def configured(source: str, until: str, since: datetime = START) -> list[Any]:
+    """What the service notes of each source in gatewatch.toml."""
+    own = {"source": source, "lines": 0, "last_event_id": None}
+    return [own | {"minute": each["minute"]} for each in heard(since, at(until))]
+
+
+def test_a_configured_source_that_never_sent_fires_after_an_hour_d27() -> None:
+    noted = configured("gate", "2026-03-09T01:02:00")
+
+    assert silences(noted, "2026-03-09T01:01:00") == []
+    [found] = silences(noted, "2026-03-09T01:02:00")
+    assert (found["subject"], found["silent_minutes"], found["event_ids"]) == ("gate", 61, [])
+    assert found["usual"] == "it is configured and has sent nothing"
+
+
+def test_a_configured_source_that_sends_is_quiet_and_one_that_was_taken_out_too() -> None:
+    end = "2026-03-09T03:00:00"
+
+    assert silences(configured("gate", end) + every(1, end)[:5], end) == []
+    assert silences(configured("gate", "2026-03-09T00:30:00"), end) == []
+
+
+def test_a_configured_source_fires_for_a_day_and_is_then_a_fact() -> None:
+    rows = silences(configured("gate", "2026-03-10T04:00:00"), "2026-03-10T04:00:00")
+
+    [(_, start, end)] = united(rows, timedelta(minutes=15))
+    assert (start, end) == (START, at("2026-03-10T01:00:00"))
+
+
+def test_a_night_as_both_nights_before_is_quiet_and_one_hour_longer_fires() -> None:
+    days = [
+        row
+        for day in (9, 10, 11)
+        for row in every(1, f"2026-03-{day:02}T20:00:00", since=at(f"2026-03-{day:02}T08:00:00"))
+    ]
+    first = silences(days, "2026-03-10T02:00:00")
+    third = silences(days, "2026-03-12T08:00:00")
+
+    assert first[0]["ended_at"] == at("2026-03-09T20:11:00")
+    assert [row for row in third if row["ended_at"] > at("2026-03-11T12:00:00")] == []
+    late = silences(days, "2026-03-12T09:02:00")
+    assert late[-1]["ended_at"] == at("2026-03-12T09:01:00")
+
+
 def test_the_service_itself_is_no_source_so_it_is_quiet_of_itself() -> None:
     assert silences([], "2026-03-09T06:00:00", heard(START, at("2026-03-09T02:00:00"))) == []
+
+
+def in_bursts(until: str) -> list[Any]:
+    """Four minutes with lines, then twenty without: a pause of 21 minutes again and again."""
+    return [row for row in every(1, until) if (row["minute"] - START) // MINUTE % 25 < 5]
+
+
+def test_a_source_that_sends_in_bursts_fires_after_twice_its_third_longest_gap_only() -> None:
+    rows = in_bursts("2026-03-09T12:04:00")  # the last burst is from 11:40 to 11:44
+
+    assert (
+        silences(
+            [r for r in rows if r["minute"] < at("2026-03-09T11:45:00")], "2026-03-09T12:27:00"
+        )
+        == []
+    )
+    [found] = silences(
+        [r for r in rows if r["minute"] < at("2026-03-09T11:45:00")], "2026-03-09T12:28:00"
+    )
+    assert (found["long_minutes"], found["silent_minutes"]) == (21, 43)
+
+
+def test_two_failures_of_the_day_before_do_not_make_it_patient_so_the_third_fires() -> None:
+    rows = [row for row in every(1, "2026-03-09T12:00:00") if row["minute"].hour not in (3, 5)]
+
+    assert silences(rows, "2026-03-09T12:12:00")[-1]["silent_minutes"] == 11
