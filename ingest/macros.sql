@@ -278,4 +278,21 @@ CREATE OR REPLACE MACRO hands_over(p_tool) AS coalesce(regexp_matches(words(p_to
 -- the values among a call's parameters, however deep, as lower-case texts; keys are none
 CREATE OR REPLACE MACRO values_in(p_params) AS list_distinct(list_transform(list_transform(regexp_extract_all(p_params::VARCHAR, '("(?:[^"\\]|\\.)*"|-?\d[\d.eE+-]*)\s*[,}\]]', 1),
   lambda lam_j: coalesce(try(lam_j::JSON ->> '$'), lam_j)), lambda lam_j: lower(lam_j)));
+-- Where something can be sent: mail:a@b.example, host:b.example, iban:..., account:..., wallet:..., phone: and its last ten digits. However it is
+-- spelt: case, spaces, mailto:, markdown, [at] and [.], full-width or invisible characters, JSON's escapes.
+CREATE OR REPLACE MACRO address_text(x) AS regexp_replace(regexp_replace(regexp_replace(regexp_replace(translate(lower(x), '＠．：／' || chr(160), '@.:/ '), '[\x{200b}-\x{200f}\x{2060}\x{feff}\x{00ad}]', '', 'g'),
+  '\\[nrt"]', ' ', 'g'), '\s?[\[({](at|@)[\])}]\s?', '@', 'g'), '\s?[\[({](dot|\.)[\])}]\s?', '.', 'g');
+CREATE OR REPLACE MACRO addresses_from(p_text) AS list_distinct(list_filter(flatten([
+  list_transform(regexp_extract_all(p_text, '[a-z0-9._%+-]+@[a-z0-9-]+(?:\.[a-z0-9-]+)*\.[a-z]{2,24}'), lambda lam_m: 'mail:' || ltrim(lam_m, '.-')),
+  list_transform(regexp_extract_all(p_text, '(?:h(?:tt|xx)ps?|ftp|wss?):(?:\\?/){2}[^\s"''<>)\]}\\|，。]+|\bwww\.[a-z0-9.-]+'), lambda lam_u: 'host:' || host_of(replace(lam_u, '\', ''))),
+  list_transform(regexp_extract_all(p_text, '\b[a-z]{2}\d{2} ?[a-z0-9]{4}(?: ?[a-z0-9]{0,3}\d[a-z0-9]{0,3}){2,7}\b'), lambda lam_n: 'iban:' || replace(lam_n, ' ', '')),
+  list_transform(regexp_extract_all(p_text, '(?:account|acct|账号|账户|卡号)[^\d+@]{0,24}(\d[\d -]{6,22}\d)', 1), lambda lam_a: 'account:' || regexp_replace(lam_a, '\D', '', 'g')),
+  list_transform(list_filter(regexp_extract_all(p_text, '\b(?:0x[0-9a-f]{40}|bc1[a-z0-9]{20,60}|[13][a-z0-9]{25,34})\b'), lambda lam_w: NOT regexp_full_match(lam_w, '[0-9a-f]+')), lambda lam_w: 'wallet:' || lam_w),
+  list_transform(regexp_extract_all(p_text, '\+\d[\d ()./-]{6,18}\d|\b1[3-9]\d{9}\b'), lambda lam_p: 'phone:' || right(regexp_replace(lam_p, '\D', '', 'g'), 10))
+  ]), lambda lam_x: lam_x IS NOT NULL));
+CREATE OR REPLACE MACRO addresses_in(x) AS addresses_from(address_text(x));
+-- text that speaks to the agent; and text that asks anybody to send something somewhere
+CREATE OR REPLACE MACRO commands_agent(x) AS coalesce(regexp_matches(lower(x), '\b(ignore|disregard|forget|override) (all |any )?(the |your |my )?(previous|prior|above|earlier|preceding|system|other)\b|\b(system|developer) (prompt|override)\b|\bnew instructions?\b'
+  || '|<\s*/?(important|system|information|instructions?|admin)\s*>|\b(you are|as) an? (ai|assistant|agent|language model)\b|\bdo(n''t| not) (tell|inform|mention|show|alert) |\b(ai|assistant|agent)s?( \w+)? (must|should|please|need to|are to)\b|忽略(之前|以上|先前|上述|前面)|不要(告诉|告知|通知)|(系统|新的?)(提示|指令)|(智能体|助手).{0,6}(必须|请|应)'), false);
+CREATE OR REPLACE MACRO asks_to_send(x) AS coalesce(regexp_matches(lower(x), '\b(send|forward|transfer|wire|pay|e-?mail|post|upload|submit|copy|deposit|reply)\b.{0,120}\b(to|at|into)\b|\b(visit|go to|click|open|call|fetch)\b.{0,40}(https?:|www\.|\+\d)|(转|发|汇|付|打款|提交|上传|存|访问|联系).{0,40}(到|至|给|入|http)'), false);
 -- <<< what words say

@@ -22,7 +22,9 @@ WITH heard AS (  -- by the agent's words; by the stance that it or the gate logg
       AND coalesce(trace_id, session) IS NOT NULL AND (text IS NOT NULL OR stance = 'abstain' OR kind = 'tool_executed')
 ),
 refused AS (
-    SELECT *, coalesce(refused_acts(clause), []) AS acts
+    SELECT *, coalesce(refused_acts(clause), []) AS acts,
+           -- "the following cannot be cancelled:" is about the list below it
+           CASE WHEN ends_with(sentence, ':') THEN substr(own_words(text), strpos(own_words(text), sentence)) ELSE sentence END AS scope
     FROM (SELECT * EXCLUDE (said, stance, over),
                  unnest(CASE WHEN len(said) > 0 THEN list_transform(said, lambda x: {'way': 'in words', 'sentence': x.sentence, 'clause': x.clause})
                              ELSE [{'way': CASE WHEN stance = 'abstain' THEN 'by its stance' ELSE 'handed over' END, 'sentence': NULL, 'clause': NULL}] END,
@@ -64,7 +66,7 @@ near AS (  -- of what a refusal can be about, the newest ten
 ),
 weighed AS (
     SELECT *, coalesce(asked_at > executed_at, false) AS asked, coalesce(stumbled_at > executed_at, false) AS stumbled,
-           list_filter(codes_in(text), lambda x: contains(sentence, x)) AS codes,
+           list_filter(codes_in(text), lambda x: contains(scope, x)) AS codes,
            regexp_matches(sentence, '\b(others?|another|remaining|rest|additional|second|further|also)\b|其他|其余|另|剩余') AS elsewhere
     FROM near
 ),

@@ -63,6 +63,7 @@ OF_ELSE = [
     ("cancel_reservation", "Regarding IFOYYZ, since it cannot be cancelled, please call us."),
     ("cancel_reservation", "Unfortunately I cannot cancel the remaining reservations."),
     ("cancel_reservation", "I can't cancel the other one."),
+    ("cancel_reservation", "The following reservations cannot be cancelled:\n\n1. ID: UDMOP1"),
     ("update_reservation_flights", "I'm unable to change the passenger in the reservation."),
     ("update_reservation_flights", "I cannot remove checked bags."),
     ("payments.refund", "I cannot send an invoice."),
