@@ -133,40 +133,6 @@ def test_a_page_of_the_book_has_one_sentence_a_line() -> None:
     assert crowded == []
 
 
-def catalogue() -> str:
-    """docs/detectors.md, made from the headers of the catalogue."""
-    page = [
-        "# Detectors",
-        "",
-        "Made from the headers in detectors/catalogue/: `pytest tests/test_book.py --accept`.",
-        "Parameters go into gatewatch.toml, as `[detectors.NAME]`.",
-        "`enabled = false` switches a detector off.",
-    ]
-    for name, path in detector.files().items():
-        told = detector.declared(path)
-        page += ["", f"## {name}", "", f"Severity {told.severity}. *{told.title}*", ""]
-        page += [f"- Why: {told.why}", f"- Do: {told.respond}", f"- Quiet: {told.quiet}"]
-        page += [f"- Needs: {', '.join(told.needs)}."] if told.needs else []
-        page += [f"- Says nothing while {', '.join(told.inhibited_by)} tells of the same."] * bool(
-            told.inhibited_by
-        )
-        if told.params:
-            page += ["", "| parameter | default | from | to |", "|---|---|---|---|"]
-        for key, each in told.params.items():
-            bounds = ["" if value is None else str(value) for value in (each.min, each.max)]
-            page += [f"| `{key}` | {each.default} | {bounds[0]} | {bounds[1]} |"]
-    return "\n".join(page) + "\n"
-
-
-def test_the_page_of_detectors_says_what_their_headers_say(pytestconfig: pytest.Config) -> None:
-    page = ROOT / "docs" / "detectors.md"
-
-    if pytestconfig.getoption("--accept"):
-        page.write_text(catalogue(), encoding="utf-8")
-
-    assert page.read_text(encoding="utf-8") == catalogue()
-
-
 def test_every_page_of_the_book_is_linked_from_the_readme_or_from_a_page_that_is() -> None:
     seen, todo = set(), [ROOT / "README.md"]
     while todo:
