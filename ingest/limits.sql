@@ -141,3 +141,5 @@ CREATE OR REPLACE MACRO policy_calls(p_since, p_until, p_zone, p_night, p_shut, 
         FROM calls
         WHERE last_ts >= p_since AND calls.ts < p_until AND decided_at >= p_since AND decided_at < p_until) c
   LEFT JOIN (SELECT w.tool AS tool, unnest(w.minutes) AS minute FROM (SELECT unnest(p_shut) AS w)) s ON s.tool = c.tool AND s.minute = c.minute;
+-- minutes since midnight of a time of day as a policy writes it
+CREATE OR REPLACE MACRO clock_minute(p_clock) AS split_part(p_clock, ':', 1)::INTEGER * 60 + split_part(p_clock, ':', 2)::INTEGER;
