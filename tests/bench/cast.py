@@ -27,9 +27,27 @@ PEOPLE = {  # per area: who answers its approvals
 }  # fmt: skip
 ROLES = (  # a period of the fleet
     *("assistant", "worker", "batch", "poller", "ops", "assistant", "worker", "assistant"),
-    *("worker", "assistant", "worker", "assistant", "batch", "poller", "assistant", "worker"),
+    *("worker", "assistant", "worker", "assistant", "batch", "ops", "assistant", "worker"),
     *("assistant", "worker") * 4, "assistant",
 )  # fmt: skip
+
+RELEASE = """\
+agents  = ["*-ops-*"]
+initial = "new"
+final   = ["closed"]
+ignore  = ["config.write"]
+[transitions.new]
+"release.plan" = "planned"
+[transitions.planned]
+"release.check" = ["checked", "planned"]
+[transitions.checked]
+"release.check" = ["checked", "planned"]
+"release.apply" = "applied"
+[transitions.applied]
+"release.check"    = "applied"
+"release.rollback" = "checked"
+"release.close"    = "closed"
+"""
 
 
 class Who(NamedTuple):
@@ -91,6 +109,11 @@ def rules() -> dict[str, Any]:
         {"name": name, "action": "allow", "op": "lookup"}
         for name in (*NEW_TOOLS.values(), "web.fetch_page", "auth.login", "ops.poll_job")
     ]
+    tools += [
+        {"name": f"release.{verb}", "action": "allow", "op": op}
+        for verb, op in (("plan", "lookup"), ("check", "verify"), ("apply", "commit"),
+                         ("rollback", "commit"), ("close", "commit"))
+    ]  # fmt: skip
     tools += [
         {"name": "mail.send_message", "action": "allow", "op": "commit", "risk_level": "medium"},
         {"name": "agents.delegate", "action": "allow", "op": "commit"},

@@ -23,6 +23,7 @@ RATES = {  # at most, for each agent that can do it, an hour; HOURS and the day 
     "worker": ("worker", 2.2),
     "approval": ("assistant", 0.05),
     "deploy": ("ops", 0.2),
+    "release": ("ops", 0.4),
     "delegation": ("worker", 0.08),
     "login": ("worker", 0.2),
 }
@@ -40,7 +41,8 @@ class Quiet(Stream):
             self._roles.setdefault(each.role, []).append(each)
         acts = {
             "assistant": self._assistant, "worker": self._worker, "approval": self._approval,
-            "deploy": self._deploy, "delegation": self._delegation, "login": self._login,
+            "deploy": self._deploy, "release": self._release,
+            "delegation": self._delegation, "login": self._login,
             "batch": self._batch, "poll": self._poll,
         }  # fmt: skip
         able = {kind: act for kind, act in acts.items() if self._able(kind)}
@@ -101,6 +103,11 @@ class Quiet(Stream):
         """People change configuration, and somebody else has said yes."""
         if scene := self._scene("deploy", at):
             talk.deploy(scene, self._rng.choice(OBJECTS))
+            self._play(scene)
+
+    def _release(self, at: datetime) -> None:
+        if scene := self._scene("release", at):
+            talk.release(scene)
             self._play(scene)
 
     def _delegation(self, at: datetime) -> None:

@@ -16,7 +16,7 @@ from gatewatch.parts import Parts, open_parts
 from ingest.batch import Batch
 from ingest.config import Settings
 from ingest.land import Ready
-from tests.bench.cast import GATES, rules
+from tests.bench.cast import GATES, RELEASE, rules
 from tests.bench.fleet import Quiet
 from tests.bench.scene import Step
 
@@ -50,7 +50,10 @@ def land(
     """An open database that holds these days, under the bench's policy."""
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "policy.json").write_bytes(msgspec.json.encode(rules()))
-    settings = Settings(policy="policy.json", redact_key="redact.key", folder=str(folder))
+    (folder / "protocols").mkdir()
+    (folder / "protocols" / "release.toml").write_text(RELEASE)
+    settings = Settings(policy="policy.json", redact_key="redact.key", folder=str(folder),
+                        protocols_folder="protocols")  # fmt: skip
     parts = open_parts(settings)
     extra = sorted(planted, key=itemgetter(0))
     gates, after = _Gates(faults), start + days * DAY

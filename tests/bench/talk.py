@@ -173,6 +173,20 @@ def deploy(scene: Scene, name: str) -> None:
         scene.wait(200, 900)
 
 
+def release(scene: Scene) -> None:
+    """By its protocol; one in ten is rolled back and applied again."""
+    rng, what = scene.rng, {"version": f"4.{scene.rng.randint(1, 99)}.{scene.rng.randint(0, 9)}"}
+    scene.call("release.plan", what)
+    for _ in range(rng.randint(1, 3)):
+        scene.wait(20, 200)
+        scene.call("release.check", what, response={"ok": True})
+    for step in ("apply", "rollback", "apply") if rng.random() < 0.1 else ("apply",):
+        scene.wait(20, 200)
+        scene.call(f"release.{step}", {**what, "stage": scene.id("stage")})
+    scene.wait(200, 900)
+    scene.call("release.close", what)
+
+
 def delegation(scene: Scene) -> None:
     """A run hands part of its budget to a child, and the child stays within it."""
     rng, parent = scene.rng, scene.trace
