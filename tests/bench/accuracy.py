@@ -170,8 +170,9 @@ def measure(
         print(f"seed {seed} ...", file=sys.stderr, flush=True)  # noqa: T201
         report = run(folder / str(seed), seed, agents, days, only)
         for name, score in report.scores.items():
-            whole.of(name).shadow = score.shadow
-            whole.of(name).__iadd__(score)
+            total = whole.of(name)
+            total += score
+            total.shadow = score.shadow
         if seed < LOOKED_AT:
             for line in (*(f"MISSED {each}" for each in report.missed), *report.false):
                 print(line, file=sys.stderr, flush=True)  # noqa: T201
