@@ -126,10 +126,8 @@ CREATE OR REPLACE MACRO actor(p_agent, p_principal, p_session, p_trace, p_source
 
 -- a person's name without its spelling: {name, place}; place is '' where none is told, CORP of CORP\wang, corp.example of wang@corp.example
 CREATE OR REPLACE MACRO bare_person(p_who) AS regexp_replace(regexp_replace(lower(trim(p_who)), '^.*<([^<>]+)>$', '\1'), '^(user|human|person|mailto|acct):', '');
-CREATE OR REPLACE MACRO person_of(p_who) AS {
-  'name': regexp_replace(regexp_replace(bare_person(p_who), '^[^\\]*\\', ''), '@[^@]*$', ''),
-  'place': rtrim(CASE WHEN contains(bare_person(p_who), '\') THEN regexp_extract(bare_person(p_who), '^([^\\]*)\\', 1)
-                      ELSE regexp_extract(bare_person(p_who), '@([^@]*)$', 1) END, '.')};
+CREATE OR REPLACE MACRO person_of(p_who) AS {'name': regexp_replace(regexp_replace(bare_person(p_who), '^[^\\]*\\', ''), '@[^@]*$', ''),
+  'place': rtrim(CASE WHEN contains(bare_person(p_who), '\') THEN regexp_extract(bare_person(p_who), '^([^\\]*)\\', 1) ELSE regexp_extract(bare_person(p_who), '@([^@]*)$', 1) END, '.')};
 -- the same for what is counted by the minute, where neither session nor trace is told apart
 CREATE OR REPLACE MACRO counted_for(p_agent, p_principal, p_source) AS actor(p_agent, p_principal, NULL::VARCHAR, NULL::VARCHAR, p_source);
 
@@ -293,6 +291,8 @@ CREATE OR REPLACE MACRO addresses_from(p_text) AS list_distinct(list_filter(flat
 CREATE OR REPLACE MACRO addresses_in(x) AS addresses_from(address_text(x));
 -- text that speaks to the agent; and text that asks anybody to send something somewhere
 CREATE OR REPLACE MACRO commands_agent(x) AS coalesce(regexp_matches(lower(x), '\b(ignore|disregard|forget|override) (all |any )?(the |your |my )?(previous|prior|above|earlier|preceding|system|other)\b|\b(system|developer) (prompt|override)\b|\bnew instructions?\b'
-  || '|<\s*/?(important|system|information|instructions?|admin)\s*>|\b(you are|as) an? (ai|assistant|agent|language model)\b|\bdo(n''t| not) (tell|inform|mention|show|alert) |\b(ai|assistant|agent)s?( \w+)? (must|should|please|need to|are to)\b|忽略(之前|以上|先前|上述|前面)|不要(告诉|告知|通知)|(系统|新的?)(提示|指令)|(智能体|助手).{0,6}(必须|请|应)'), false);
+  || '|<\s*/?(important|system|information|instructions?|admin)\s*>|\b(you are|as) an? (ai|assistant|agent|language model)\b|\bdo(n''t| not) (tell|inform|mention|show|alert) |\b(ai|assistant|agent)s?,?( \w+)? (must|should|please|need to|are to)\b|忽略(之前|以上|先前|上述|前面)|不要(告诉|告知|通知)|(系统|新的?)(提示|指令)|(智能体|助手).{0,6}(必须|请|应)'), false);
 CREATE OR REPLACE MACRO asks_to_send(x) AS coalesce(regexp_matches(lower(x), '\b(send|forward|transfer|wire|pay|e-?mail|post|upload|submit|copy|deposit|reply)\b.{0,120}\b(to|at|into)\b|\b(visit|go to|click|open|call|fetch)\b.{0,40}(https?:|www\.|\+\d)|(转|发|汇|付|打款|提交|上传|存|访问|联系).{0,40}(到|至|给|入|http)'), false);
+-- an error by which a tool says that it may not, rather than that it could not
+CREATE OR REPLACE MACRO forbids(p_error) AS coalesce(regexp_matches(lower(p_error), '\b(not|n''t) (\w+ )?(allowed|permitted|authori[sz]ed|eligible)\b|\b(forbidden|unauthori[sz]ed|prohibited|access denied|permission denied|insufficient (permissions?|privileges?|scope)|against policy|policy violation)\b|\b40[13]\b|不允许|没有权限|无权|禁止|拒绝访问'), false);
 -- <<< what words say
