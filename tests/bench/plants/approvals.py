@@ -212,8 +212,11 @@ def approved_and_tried_twice(plot: Plot, _: int) -> None:
 def without_any_decision(plot: Plot, count: int) -> None:
     """The gate was gone round: the tool logs that it ran, nobody that it may."""
     scene = plot.scene("worker")
+    tool = scene.who.tool("update", scene.who.nouns[0])
+    for n in range(8):  # as it works otherwise
+        scene.call(tool, {"id": 60_000 + n, "value": "open"})
+        scene.wait(5, 40)
     for n in range(count):
         scene.wait(2, 20)
-        tool = scene.who.tool("update", scene.who.nouns[0])
         scene.say("tool_executed", tool=tool, call_id=scene.id("c"), status="ok", latency_ms=90.0,
                   params={"id": 61_000 + n, "value": "open"})  # fmt: skip

@@ -19,7 +19,7 @@ def unlisted_tool_let_through(plot: Plot, _: int) -> None:
     scene.look("labs.preview_report", {"id": 12})
 
 
-@plant("policy_mismatch", "first_seen", "unapproved_execution", clear=1)
+@plant("policy_mismatch", "first_seen", "unapproved_execution", "window_violation", clear=1)
 def critical_tool_let_through(plot: Plot, _: int) -> None:
     scene = plot.scene("worker")
     scene.call("data.drop_table", {"table": "tmp_17"})
