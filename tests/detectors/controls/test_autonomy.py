@@ -1,9 +1,11 @@
+import re
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from detectors.controls.autonomy import FACT_OF, NAMES, Decision, Seen, State, decide, replay
+from tests.kit import ROOT
 
 FULL = State(gathers=3, commits=1)
 LOOK = Seen("lookup", executed=True, passed=True)
@@ -164,3 +166,21 @@ def test_risk_is_the_last_that_was_told() -> None:
 def test_every_name_of_a_fact_is_of_one_fact() -> None:
     assert len(FACT_OF) == sum(map(len, NAMES.values()))
     assert {"conflict", "missing_target"} <= FACT_OF.keys()
+
+
+def test_the_book_has_every_code_and_every_name() -> None:
+    book = (ROOT / "docs/controls.md").read_text(encoding="utf-8")
+    codes = [
+        code
+        for state in (
+            State(conflict=True), State(authority_missing=True), State(inputs_missing=True),
+            State(target_missing=True), State(risk=1), State(risk=0.5), State(), State(verified=1),
+            FULL,
+        )
+        for code in (decide(state, "lookup").code, decide(state, "commit").code)
+    ]  # fmt: skip
+
+    told = re.findall(r"\| (\w+) \| `(\w+)` \|", book)
+    assert {code for _, code in told} == set(codes)
+    for names in NAMES.values():
+        assert all(f"`{name}`" in book for name in names)

@@ -1,5 +1,6 @@
 """Protocols as users write them, from TOML and from classes of the real Concordat."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ from concordat.protocol import Protocol as Theirs
 from detectors.controls.protocol import Human, Protocol
 from detectors.controls.protocol_files import decode, load
 from ingest.config import ConfigError
+from tests.kit import ROOT
 
 REFUNDS = """
 agents = ["Refunds", "refund-*"]
@@ -153,6 +155,16 @@ def test_a_mistake_names_the_file_and_what_was_found(
 
     assert str(raised.value).startswith(f"{tmp_path / 'refunds.toml'}: ")
     assert problem in str(raised.value)
+
+
+def test_the_protocol_of_the_book_is_one(tmp_path: Path) -> None:
+    book = (ROOT / "docs/controls.md").read_text(encoding="utf-8")
+    [text] = [each for each in re.findall("```toml\n(.*?)```", book, re.S) if "[human]" in each]
+
+    [found] = load(folder(tmp_path, refunds=text)).all
+
+    assert found.agents == ("Refunds", "refund-bot-*")
+    assert found.human == {"approve_refund": Human("approved", "refused")}
 
 
 def test_a_missing_folder_is_said(tmp_path: Path) -> None:
