@@ -14,10 +14,17 @@
 -- sponsors  = { type = "integer", default = 2, min = 1 }
 -- machines  = { type = "text", default = "" }
 
-WITH acts AS (
+WITH accounts AS (  -- there are few, and of most the name says that they are made for programs
+    SELECT principal FROM events
+    WHERE ts >= $since AND ts < $until AND agent IS NOT NULL AND principal IS NOT NULL
+    GROUP BY principal
+    HAVING NOT machine_account(principal) AND NOT named_in(principal, $machines)
+),
+acts AS (
     SELECT coalesce(tenant, '') AS tenant, agent, principal, date_trunc('minute', ts) AS minute,
            min(ts) AS first_ts, max(ts) AS last_ts, min(struct_pack(ts := ts, id := event_id, session := session, tool := tool)) AS first
     FROM events
+    SEMI JOIN accounts USING (principal)
     WHERE ts >= $since - $pause AND ts < $until AND agent IS NOT NULL AND principal IS NOT NULL AND principal <> agent
       AND kind IN ('tool_proposed', 'tool_decided', 'tool_executed', 'egress', 'config_changed', 'model_call')
     GROUP BY ALL
@@ -26,7 +33,6 @@ begun AS (
     SELECT tenant, agent, principal, first.ts AS ts, first.id AS event_id, first.session AS session, first.tool AS tool
     FROM (SELECT *, lag(last_ts) OVER (PARTITION BY tenant, agent, principal ORDER BY minute) AS earlier_ts FROM acts)
     WHERE first_ts >= $since AND (earlier_ts IS NULL OR earlier_ts < first_ts - $pause)
-      AND NOT machine_account(principal) AND NOT named_in(principal, $machines)
 ),
 people AS (  -- what only people do: approve, and speak to several agents or have them work in their name
     SELECT coalesce(tenant, '') AS tenant, ts, event_id, session, agent,

@@ -15,10 +15,19 @@
 -- crowd     = { type = "integer", default = 4, min = 2, max = 19 }
 -- shared    = { type = "text", default = "" }
 
-WITH recent AS (  -- whoever is at work uses its account all the time: only who was not seen for `within` may be new to it
+WITH several AS (  -- most accounts have one user
+    SELECT coalesce(tenant, '') AS tenant, principal
+    FROM events
+    WHERE ts >= $since - $within AND ts < $until AND principal IS NOT NULL AND agent IS NOT NULL
+      AND kind IN ('tool_proposed', 'tool_decided', 'tool_executed', 'egress', 'config_changed', 'model_call', 'agent_run')
+    GROUP BY ALL
+    HAVING min(agent) <> max(agent) AND NOT named_in(principal, $shared)
+),
+recent AS (  -- whoever is at work uses its account all the time: only who was not seen for `within` may be new to it
     SELECT coalesce(tenant, '') AS tenant, principal, agent, date_trunc('minute', ts) AS minute,
            min(ts) AS first_ts, max(ts) AS last_ts
     FROM events
+    SEMI JOIN several s ON s.principal = events.principal AND s.tenant = coalesce(events.tenant, '')
     WHERE ts >= $since - $within AND ts < $until AND principal IS NOT NULL AND agent IS NOT NULL
       AND kind IN ('tool_proposed', 'tool_decided', 'tool_executed', 'egress', 'config_changed', 'model_call', 'agent_run')
     GROUP BY ALL
@@ -35,7 +44,6 @@ hot AS (
     SELECT DISTINCT m.tenant, m.principal
     FROM maybe m
     SEMI JOIN recent r ON r.tenant = m.tenant AND r.principal = m.principal AND r.agent <> m.agent
-    WHERE NOT named_in(m.principal, $shared)
 ),
 used AS (
     SELECT h.tenant, e.principal, e.agent, date_trunc('minute', e.ts) AS minute,
