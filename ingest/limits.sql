@@ -143,3 +143,13 @@ CREATE OR REPLACE MACRO policy_calls(p_since, p_until, p_zone, p_night, p_shut, 
   LEFT JOIN (SELECT w.tool AS tool, unnest(w.minutes) AS minute FROM (SELECT unnest(p_shut) AS w)) s ON s.tool = c.tool AND s.minute = c.minute;
 -- minutes since midnight of a time of day as a policy writes it
 CREATE OR REPLACE MACRO clock_minute(p_clock) AS split_part(p_clock, ':', 1)::INTEGER * 60 + split_part(p_clock, ':', 2)::INTEGER;
+-- calls in [p_since, p_until) that a limit leaves no room for, and which: a day's money, once spent, leaves none for all further calls of that day
+CREATE OR REPLACE MACRO over_calls(p_since, p_until, p_doc, p_zone) AS TABLE
+  WITH used_up AS MATERIALIZED (SELECT lim, tenant, subject, day, call_key, ts FROM over_limits(p_since - INTERVAL '27 hours', p_since - INTERVAL '27 hours', p_until, p_doc, p_zone))
+  SELECT call_key, min(lim) AS lim FROM (
+    SELECT lim, call_key FROM used_up WHERE lim <> 'daily_cost_limit_usd' AND ts >= p_since
+    UNION ALL
+    SELECT u.lim, p.call_key
+    FROM (SELECT lim, tenant, subject, day, min(ts) AS ts FROM used_up WHERE lim = 'daily_cost_limit_usd' GROUP BY ALL) u
+    JOIN passed(p_since, p_until) p ON p.tenant = u.tenant AND p.subject = u.subject AND p.ts >= u.ts AND timezone(p_zone, p.ts)::DATE = u.day)
+  GROUP BY call_key;
