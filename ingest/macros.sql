@@ -273,8 +273,10 @@ CREATE OR REPLACE MACRO codes_in(x) AS list_distinct(list_transform(list_filter(
     AND NOT regexp_full_match(lam_i, '[$€£¥].*|\d{1,4}|\d{4}-\d\d-\d\d|\d+-?(st|nd|rd|th|am|pm|[a-z]+)')), lambda lam_i: lower(lam_i)));
 -- a tool that hands the talk over to a person: transfer_to_human_agents, escalateToHuman, human_handoff, 转人工
 CREATE OR REPLACE MACRO hands_over(p_tool) AS coalesce(regexp_matches(words(p_tool), '(transfer|hand|escalat|rout|forward|connect)[a-z]*[^a-z].*(human|operator|representative|supervisor|live[^a-z]?agent)|human[^a-z]?hand|转接?人工'), false);
+-- JSON as text with its \u escapes read; as it stands where one of them is half a character
+CREATE OR REPLACE MACRO json_text(j) AS coalesce(try(json(j)::VARCHAR), j::VARCHAR);
 -- the values among a call's parameters, however deep, as lower-case texts; keys are none
-CREATE OR REPLACE MACRO values_in(p_params) AS list_distinct(list_transform(list_transform(regexp_extract_all(p_params::VARCHAR, '("(?:[^"\\]|\\.)*"|-?\d[\d.eE+-]*)\s*[,}\]]', 1),
+CREATE OR REPLACE MACRO values_in(p_params) AS list_distinct(list_transform(list_transform(regexp_extract_all(json_text(p_params), '("(?:[^"\\]|\\.)*"|-?\d[\d.eE+-]*)\s*[,}\]]', 1),
   lambda lam_j: coalesce(try(lam_j::JSON ->> '$'), lam_j)), lambda lam_j: lower(lam_j)));
 -- Where something can be sent: mail:a@b.example, host:b.example, iban:..., account:..., wallet:..., phone: and its last ten digits. However it is
 -- spelt: case, spaces, mailto:, markdown, [at] and [.], full-width or invisible characters, JSON's escapes.

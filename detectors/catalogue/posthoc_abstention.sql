@@ -77,7 +77,8 @@ fired AS (
       AND CASE way WHEN 'handed over' THEN NOT asked
                    WHEN 'by its stance' THEN CASE WHEN tool IS NULL THEN NOT asked ELSE same_call END
                    ELSE NOT elsewhere
-                    AND (refuses_act(clause, acts, done_acts, done_thing) OR (refuses_this(clause, acts) AND NOT asked))
+                    AND (refuses_act(clause, acts, done_acts, done_thing) OR (refuses_this(clause, acts) AND NOT asked)
+                      OR (len(codes) > 0 AND list_has_any(acts, done_acts) AND regexp_matches(clause, '\p{Han}')))  -- a Chinese sentence, an English tool
                     AND CASE WHEN len(codes) > 0 THEN len(list_filter(codes, lambda x: contains(params, x))) > 0 ELSE NOT asked END END
     QUALIFY row_number() OVER (PARTITION BY tenant, run, event_id ORDER BY way DESC, executed_at DESC, call_key DESC, clause) = 1
 )
