@@ -121,9 +121,9 @@ APPROVALS = """
     INSERT INTO minute_counts (minute, tenant, agent, subject, events, denied, external, approvals)
     SELECT date_trunc('minute', asked_at), tenant, agent, subject, 0, 0, 0, sum(n)
     FROM (
-        SELECT tenant, agent, counted_for(agent, principal, source) AS subject, n, coalesce(approval_requested_at, approved_at,
-            CASE WHEN approval_id IS NOT NULL OR approver IS NOT NULL OR reason_code = 'expired'
-                 THEN decided_at END) AS asked_at
+        SELECT tenant, agent, counted_for(agent, principal, source) AS subject, n,
+            coalesce(approval_requested_at, approved_at, CASE WHEN approval_id IS NOT NULL
+                OR approver IS NOT NULL OR reason_code = 'expired' THEN decided_at END) AS asked_at
         FROM ({calls}))
     WHERE asked_at IS NOT NULL
     GROUP BY ALL HAVING sum(n) <> 0

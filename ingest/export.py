@@ -23,7 +23,8 @@ from ingest.store import Db, Reader, Store, one
 
 TIMES = {  # what can be exported, and the column that says the day
     "events": "ts", "calls": "ts", "minute_counts": "minute", "sightings": "day",
-    "quarantine": "received_at", "stretches": "ended_at", "alerts": "started_at", "deliveries": "created_at",
+    "quarantine": "received_at", "stretches": "ended_at", "alerts": "started_at",
+    "deliveries": "created_at",
     "incidents": "labelled_at", "policies": "loaded_at", "protocols": "loaded_at",
     "operator_log": "ts",
 }  # fmt: skip

@@ -4,7 +4,7 @@ DuckDB lets one process hold a file. Within it, one writer at a time works under
 take a cursor of their own inside a read-only transaction and see a consistent snapshot.
 A database that DuckDB gave up (a write failed half way, as on a full disk) is opened again by
 itself, at the next use for which there is room.
-Reads: ingest/schema.sql, ingest/macros.sql, outcomes.sql, limits.sql. Writes: the database file.
+Reads: ingest/schema.sql, ingest/macros.sql, words.sql, outcomes.sql, limits.sql. Writes: the database file.
 Next: ingest/ledger.py.
 """
 
@@ -28,7 +28,14 @@ GIVEN_UP = (duckdb.FatalException, duckdb.InternalException)
 READERS_END = 5.0  # seconds that readers of a database that was given up may take to notice it
 SCHEMA = [
     Path(__file__).with_name(name)
-    for name in ("schema.sql", "macros.sql", "outcomes.sql", "limits.sql")
+    for name in (
+        "schema.sql",
+        "macros.sql",
+        "words.sql",
+        "outcomes.sql",
+        "limits.sql",
+        "baseline.sql",
+    )
 ]
 
 

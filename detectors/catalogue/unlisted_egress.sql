@@ -8,6 +8,7 @@
 -- lookback  = "0 seconds"
 -- gap       = "1 hour"
 -- needs     = ["host"]
+-- kinds     = ["egress", "tool_proposed", "tool_decided", "tool_executed", "approval_requested", "approval_decided"]
 
 WITH attempts AS (
     SELECT tenant, agent, principal, session, trace_id, source, ts, host, tool, event_id,

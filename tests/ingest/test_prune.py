@@ -84,7 +84,8 @@ def judged(world: World, now: datetime) -> None:
 
 def pruned(world: World, now: datetime) -> Pruned | None:
     reach = {each.id: each.lookback for each in world.detectors.values()}
-    return prune(world.store, world.lander, KEEP, reach, now)
+    fits = {name: back for name, back in reach.items() if back < KEEP.ordinary}  # no monthly ones
+    return prune(world.store, world.lander, KEEP, fits, now)
 
 
 def contents(world: World, now: datetime) -> dict[str, str]:
