@@ -17,9 +17,9 @@
 -- Windows of ten minutes by the times that the lines claim. A line tells of a clock if it came within an hour of its time;
 -- one that claims a later time still was stored at its arrival, with what it claimed beside it (see ingest/adapter.py).
 WITH told AS (
-    SELECT source, time_bucket(INTERVAL '10 minutes', ts) + INTERVAL '10 minutes' AS ended_at, event_id, ts, ingested_at,
-           CASE WHEN list_contains(signals, 'clock_skew') THEN epoch_us(ingested_at) - epoch_us(try_cast(attrs ->> '$.ts_claimed' AS TIMESTAMPTZ))
-                WHEN coalesce(ts_quality, '') = 'source' THEN epoch_us(ingested_at) - epoch_us(ts) END AS wait
+    SELECT source, time_bucket(INTERVAL '10 minutes', ts) + INTERVAL '10 minutes' AS ended_at, ts, ingested_at,
+           CASE WHEN ts_quality = 'receiver' AND list_contains(signals, 'clock_skew') THEN epoch_us(ingested_at) - epoch_us(try_cast(attrs ->> '$.ts_claimed' AS TIMESTAMPTZ))
+                WHEN ts_quality = 'source' THEN epoch_us(ingested_at) - epoch_us(ts) END AS wait
     FROM events
     WHERE ts >= $since - $lookback AND ts < $until AND ingested_at IS NOT NULL
       -- else no window ends in the range
@@ -27,15 +27,14 @@ WITH told AS (
 ),
 minutes AS (  -- of each minute of arrival, the fastest line
     SELECT source, ended_at, date_trunc('minute', ingested_at) AS minute, count(*) AS lines, min(wait) AS low,
-           count(*) FILTER (wait < -epoch_us($ahead)) AS early, min(ts) AS first_ts, arg_min(event_id, (wait, event_id)) AS event_id
+           count(*) FILTER (wait < -epoch_us($ahead)) AS early, min(ts) AS first_ts
     FROM told
     WHERE wait <= 3600000000 AND ended_at >= $since AND ended_at < $until
     GROUP BY ALL
 ),
 windows AS (
     SELECT source, ended_at, sum(lines)::BIGINT AS lines, count(*) AS minutes, min(low) AS low, max(low) AS high,
-           2 * sum(early) > sum(lines) AS ahead, min(first_ts) AS first_ts, quantile_disc(low, 0.5) AS usual,
-           list_sort(list(event_id ORDER BY low, event_id)[:20]) AS event_ids
+           2 * sum(early) > sum(lines) AS ahead, min(first_ts) AS first_ts, quantile_disc(low, 0.5) AS usual
     FROM minutes
     GROUP BY ALL
 ),
@@ -44,6 +43,16 @@ off AS (
            ahead OR (minutes >= 3 AND low > epoch_us($behind) AND high - low <= epoch_us($steady)) AS wrong
     FROM windows
     WHERE lines >= $lines
+),
+wrong AS (
+    SELECT * FROM (SELECT *, bool_and(wrong) OVER (PARTITION BY ended_at) AS every FROM off) WHERE wrong
+),
+shown AS (
+    SELECT w.source, w.ended_at, list_sort(list(e.event_id ORDER BY e.ts, e.event_id)[:20]) AS event_ids
+    FROM wrong w
+    JOIN events e ON e.source = w.source AND time_bucket(INTERVAL '10 minutes', e.ts) + INTERVAL '10 minutes' = w.ended_at
+    WHERE e.ts >= $since - $lookback AND e.ts < $until
+    GROUP BY ALL
 )
 SELECT source AS subject, first_ts AS started_at, ended_at, event_ids,
        CASE WHEN ahead THEN 'medium' ELSE 'low' END AS severity,
@@ -52,5 +61,5 @@ SELECT source AS subject, first_ts AS started_at, ended_at, event_ids,
        CASE WHEN ahead THEN '快了' ELSE '慢了（或传输总要这么久）' END AS direction_zh,
        CASE WHEN every AND sources >= 3 THEN ', as all others: is it ours?' ELSE '' END AS ours,
        CASE WHEN every AND sources >= 3 THEN '，其他来源也一样：可能是本机时钟' ELSE '' END AS ours_zh
-FROM (SELECT *, bool_and(wrong) OVER (PARTITION BY ended_at) AS every FROM off)
-WHERE wrong
+FROM wrong
+JOIN shown USING (source, ended_at)
