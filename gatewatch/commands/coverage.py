@@ -1,17 +1,22 @@
-"""The command that says which detectors the sources can feed.
+"""The command that says which detectors the sources can feed, and how much of a day they judged.
 
 Reads: the database, or the service that holds it; gatewatch.toml. Writes: nothing.
-Next: gatewatch/commands/run.py.
+Next: gatewatch/commands/days.py.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict
-from datetime import UTC, datetime
-from typing import Any
+from datetime import UTC, date, datetime
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
 
 from detectors import coverage as covering
 from detectors import detector
 from detectors.coverage import Feed, Need
+from detectors.detector import Detector
+from gatewatch.commands import days
 from gatewatch.commands.terminal import Config, Database, Json, emit, reached, settings, table
 from ingest import adapter
 from ingest.config import ConfigError, Settings
@@ -20,15 +25,25 @@ from ingest.store import Db, memory_store
 SHOWN = ("source", "detector", "feeds", "filled", "lacks")
 
 
-def coverage(db: Database = None, config: Config = None, as_json: Json = False) -> None:
+def coverage(
+    db: Database = None,
+    config: Config = None,
+    day: Annotated[
+        str | None, typer.Option("--day", help="How much of this local day each has judged.")
+    ] = None,
+    as_json: Json = False,
+) -> None:
     """Which detectors your sources can feed, from what their events really hold."""
     chosen = settings(config, db)
     path = db or chosen.db
-    if db is not None and not path.exists():
+    if (db is not None or day is not None) and not path.exists():
         raise ConfigError(f"{path}: there is no database. `gatewatch ingest` makes one.")
     with memory_store().writing() as own:
         extra = [chosen.path(chosen.detectors_folder)] if chosen.detectors_folder else []
         loaded = detector.load_all(own, chosen.detectors, extra)
+        if day is not None:
+            _day(chosen, db, loaded, day, as_json)
+            return
         headers = {name: each.header.needs for name, each in loaded.items()}
         wanted = covering.needs(headers, covering.columns_of(own))
         every = [need for those in wanted.values() for need in those]
@@ -43,6 +58,22 @@ def coverage(db: Database = None, config: Config = None, as_json: Json = False) 
     else:
         rows = [_row(each, each.source in known) for each in found]
         table(rows, SHOWN, "There is no source yet, in the data or in gatewatch.toml.")
+
+
+def _day(
+    chosen: Settings, db: Path | None, loaded: Mapping[str, Detector], text: str, as_json: bool
+) -> None:
+    try:
+        day = date.fromisoformat(text)
+    except ValueError:
+        raise ConfigError(f"--day: {text!r} is no day: write 2026-03-10.") from None
+    with reached(chosen, db) as there:
+        found = days.covered(there, loaded, day)
+    if as_json:
+        emit([asdict(each) for each in found])
+    else:
+        shown = ("detector", *days.STATUSES, "judged_at", "reason")
+        table([days.line(each) for each in found], shown, "No detector is switched on.")
 
 
 def _possible(
