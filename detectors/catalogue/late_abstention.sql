@@ -7,7 +7,7 @@
 -- quiet     = "One further call: a last try is timely. A user who answered in between: that is new input. A task of several parts, where one was denied and the others were done before the agent said so."
 -- lookback  = "1 hour"
 -- gap       = "1 hour"
--- needs     = ["role and text, or stance", "decision or signals", "trace_id or session"]
+-- needs     = ["text or stance", "decision or signals", "trace_id or session"]
 -- inhibited_by = ["deny_retry", "posthoc_abstention"]
 -- kinds     = ["message", "model_call", "agent_run", "other", "tool_proposed", "tool_decided", "tool_executed", "approval_requested", "approval_decided"]
 -- [params]
