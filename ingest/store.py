@@ -4,8 +4,8 @@ DuckDB lets one process hold a file. Within it, one writer at a time works under
 take a cursor of their own inside a read-only transaction and see a consistent snapshot.
 A database that DuckDB gave up (a write failed half way, as on a full disk) is opened again by
 itself, at the next use for which there is room.
-Reads: ingest/schema.sql, ingest/macros.sql, words.sql, outcomes.sql, limits.sql. Writes: the database file.
-Next: ingest/ledger.py.
+Reads: ingest/schema.sql, macros.sql, words.sql, outcomes.sql, limits.sql, baseline.sql. Writes:
+the database file. Next: ingest/ledger.py.
 """
 
 import re
