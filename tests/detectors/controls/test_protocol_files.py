@@ -159,7 +159,7 @@ def test_a_mistake_names_the_file_and_what_was_found(
 
 def test_the_protocol_of_the_book_is_one(tmp_path: Path) -> None:
     book = (ROOT / "docs/controls.md").read_text(encoding="utf-8")
-    [text] = [each for each in re.findall("```toml\n(.*?)```", book, re.S) if "[human]" in each]
+    [text] = [each for each in re.findall("```text\n(.*?)```", book, re.S) if "[human]" in each]
 
     [found] = load(folder(tmp_path, refunds=text)).all
 
