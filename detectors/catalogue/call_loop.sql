@@ -27,7 +27,7 @@ WITH done AS (
 ),
 often AS (  -- who repeats anything at all: of one thing `times`, of two things `cycles`
     SELECT tenant, subject, run
-    FROM (SELECT tenant, subject, run, tool, params_digest, count(*) AS n, max(ts) AS last_ts, bool_and(coalesce(op, '') = 'commit') AS commits
+    FROM (SELECT tenant, subject, run, hash(tool, params_digest) AS asked, count(*) AS n, max(ts) AS last_ts, bool_and(coalesce(op, '') = 'commit') AS commits
           FROM done GROUP BY ALL HAVING count(*) >= least($times, $polls, $cycles))
     GROUP BY ALL
     HAVING max(last_ts) >= $since

@@ -8,6 +8,7 @@
 -- lookback  = "1 day"
 -- gap       = "10 minutes"
 -- needs     = ["decision", "status", "call_id or params_digest"]
+-- kinds     = ["tool_proposed", "tool_decided", "tool_executed", "approval_requested", "approval_decided"]
 -- [params]
 -- within    = { type = "interval", default = "15 minutes", min = "1 second", max = "1 day" }
 

@@ -13,13 +13,15 @@
 -- within    = { type = "interval", default = "30 minutes", min = "1 second", max = "1 hour" }
 -- common    = { type = "integer", default = 3, min = 1 }
 
--- Kin are calls of one actor, of one trace, of a trace and its parent, or of two traces with one parent.
-WITH calls_in AS (
+-- Kin are calls of one actor, of one trace, of a trace and its parent, or of two traces with one parent. The hashes only
+-- narrow down who is looked at; `met` compares the names themselves.
+WITH calls_in AS MATERIALIZED (
     SELECT coalesce(tenant, '') AS tenant, actor(agent, principal, session, trace_id, source) AS subject,
            agent, call_key, tool, op, params, target, params_digest, trace_id, parent_trace_id, reason, rule_ids,
-           decision, decided_at, denied_at, approved_at,
+           decision, decided_at, approved_at, hash(1, actor(agent, principal, session, trace_id, source)) AS who,
+           CASE WHEN trace_id IS NOT NULL THEN hash(2, trace_id) END AS trace, CASE WHEN parent_trace_id IS NOT NULL THEN hash(2, parent_trace_id) END AS parent,
            CASE WHEN denied_at IS NOT NULL AND coalesce(reason_code, '') NOT IN ('expired', 'cancelled') THEN denied_at END AS refused_at,
-           CASE WHEN denied_at IS NOT NULL OR tool IS NULL THEN NULL
+           CASE WHEN denied_at IS NOT NULL THEN NULL
                 WHEN executed_at IS NOT NULL AND status = 'error' AND (decision IS NULL OR decided_at = executed_at) THEN NULL
                 WHEN decision = 'allow' THEN decided_at ELSE executed_at END AS passed_at,
            CASE WHEN denied_at IS NOT NULL AND denied_at IS DISTINCT FROM decided_at THEN event_ids[1]
@@ -28,71 +30,71 @@ WITH calls_in AS (
     WHERE last_ts >= $since - $lookback AND ts < $until AND tool IS NOT NULL
 ),
 hot AS (
-    SELECT DISTINCT tenant, subject, trace_id, parent_trace_id
-    FROM calls_in
-    WHERE passed_at >= $since AND passed_at < $until
+    SELECT DISTINCT unnest([who, trace, parent]) AS key
+    FROM (SELECT DISTINCT who, trace, parent FROM calls_in WHERE passed_at >= $since AND passed_at < $until)
 ),
 denials AS (
-    SELECT *, list_distinct(list_filter(['a ' || subject, 't ' || trace_id, 't ' || parent_trace_id], lambda x: x IS NOT NULL)) AS kin,
-           words_asked(params, target) AS asked
+    SELECT *
     FROM calls_in
-    WHERE refused_at > $since - $within - INTERVAL '1 microsecond' AND refused_at < $until
-      AND ((tenant, subject) IN (SELECT (tenant, subject) FROM hot)
-           OR (tenant, trace_id) IN (SELECT (tenant, trace_id) FROM hot UNION SELECT (tenant, parent_trace_id) FROM hot)
-           OR (tenant, parent_trace_id) IN (SELECT (tenant, trace_id) FROM hot UNION SELECT (tenant, parent_trace_id) FROM hot))
+    WHERE refused_at >= $since - $within AND refused_at < $until
+      AND (who IN (SELECT key FROM hot) OR trace IN (SELECT key FROM hot WHERE key IS NOT NULL) OR parent IN (SELECT key FROM hot WHERE key IS NOT NULL))
 ),
-refused AS (  -- by what the refused call named, and by the hours in which a kin's call can matter to it
-    SELECT *, unnest(list_distinct(list_filter(list_append(asked, CASE WHEN length(target) > 3 THEN one_spelling(target) END),
-                                               lambda x: names_one(x) OR x = one_spelling(target)))) AS value
+refused AS (
+    SELECT *, unnest(list_distinct(list_append(things_asked(params, target), CASE WHEN length(target) > 3 THEN one_spelling(target) END))) AS value
     FROM denials
 ),
-near AS (
-    SELECT DISTINCT tenant, key, time_bucket(INTERVAL '1 hour', refused_at) + away * INTERVAL '1 hour' AS hour
-    FROM (SELECT tenant, refused_at, unnest(kin) AS key FROM denials), range(-1, 2) AS hours(away)
+soon AS (  -- by whom, and in which quarters of `within`, a refused thing may come back
+    SELECT DISTINCT hash(key, time_bucket($within / 4, refused_at) + away * ($within / 4)) AS key
+    FROM (SELECT refused_at, unnest([who, trace, parent]) AS key FROM denials), range(5) AS quarters(away)
+    WHERE key IS NOT NULL
 ),
 passes AS (
-    SELECT c.*, time_bucket(INTERVAL '1 hour', passed_at) AS hour,
-           list_distinct(list_filter(['a ' || subject, 't ' || trace_id, 't ' || parent_trace_id], lambda x: x IS NOT NULL)) AS kin
-    FROM calls_in c
-    WHERE passed_at >= $since - $within - INTERVAL '1 hour' AND passed_at < $until
-      AND ((tenant, 'a ' || subject, hour) IN (SELECT (tenant, key, hour) FROM near)
-           OR (tenant, 't ' || trace_id, hour) IN (SELECT (tenant, key, hour) FROM near)
-           OR (tenant, 't ' || parent_trace_id, hour) IN (SELECT (tenant, key, hour) FROM near))
+    SELECT *
+    FROM (SELECT *, time_bucket($within / 4, passed_at) AS quarter FROM calls_in
+          WHERE passed_at >= $since AND passed_at < $until AND approved_at IS NULL)
+    WHERE hash(who, quarter) IN (FROM soon) OR hash(trace, quarter) IN (FROM soon) OR hash(parent, quarter) IN (FROM soon)
 ),
-spelt AS (SELECT *, words_asked(params, target) AS asked FROM passes),
 passed AS (
-    SELECT *, unnest(list_distinct(list_append(asked, one_spelling(target)))) AS value
-    FROM spelt
+    SELECT *, unnest(list_distinct(list_append(things_asked(params, target), one_spelling(target)))) AS value
+    FROM passes
 ),
 met AS (
     SELECT d.tenant, d.subject AS denied_subject, d.call_key AS denied_key, d.refused_at, d.value, d.tool AS denied_tool, d.reason, d.rule_ids,
            d.event_id AS denied_event, p.subject, p.agent, p.tool, p.call_key, p.passed_at, p.event_id, p.trace_id,
-           p.passed_at <= d.refused_at AND p.subject = d.subject AS before,
-           d.asked = p.asked AS spelling,
-           p.passed_at > d.refused_at AND p.passed_at <= d.refused_at + $within AND p.approved_at IS NULL
-               AND NOT (d.decision IS NOT DISTINCT FROM 'allow' AND d.decided_at <= p.passed_at)
-               AND NOT (d.tool = p.tool AND d.params_digest IS NOT DISTINCT FROM p.params_digest AND d.target IS NOT DISTINCT FROM p.target)
-               AND (d.tool <> p.tool OR d.asked = p.asked OR (runs_commands(d.tool) AND NOT coalesce(only_looks(p.asked), false)))
-               AND NOT (coalesce(d.op, '') = 'commit' AND coalesce(p.op, '') IN ('lookup', 'verify'))
-               AND NOT hands_over(p.tool) AND NOT tells_people(p.tool) AS after
+           words_asked(d.params, d.target) = words_asked(p.params, p.target) AS spelling
     FROM refused d
     JOIN passed p ON p.tenant = d.tenant AND p.value = d.value
-        AND p.passed_at >= d.refused_at - INTERVAL '1 hour' AND p.passed_at <= d.refused_at + $within
-        AND p.hour >= time_bucket(INTERVAL '1 hour', d.refused_at) - INTERVAL '1 hour'
-        AND list_has_any(d.kin, p.kin) AND (p.call_key <> d.call_key OR p.passed_at > d.refused_at)
+        AND p.passed_at > d.refused_at AND p.passed_at <= d.refused_at + $within
+        AND (p.subject = d.subject OR p.trace_id IN (d.trace_id, d.parent_trace_id) OR p.parent_trace_id IN (d.trace_id, d.parent_trace_id))
+    WHERE NOT (d.decision IS NOT DISTINCT FROM 'allow' AND d.decided_at <= p.passed_at)
+      AND NOT (d.tool = p.tool AND d.params_digest IS NOT DISTINCT FROM p.params_digest AND d.target IS NOT DISTINCT FROM p.target)
+      AND (d.tool <> p.tool OR words_asked(d.params, d.target) = words_asked(p.params, p.target)
+           OR (runs_commands(d.tool) AND NOT coalesce(only_looks(words_asked(p.params, p.target)), false)))
+      AND NOT (coalesce(d.op, '') = 'commit' AND coalesce(p.op, '') IN ('lookup', 'verify'))
+      AND NOT hands_over(p.tool) AND NOT tells_people(p.tool)
+),
+names AS (SELECT DISTINCT tenant, denied_subject, denied_key, refused_at, value FROM met),
+before AS (  -- what the refused agent had been let through with in the hour before
+    SELECT tenant, subject, call_key, passed_at, unnest(list_distinct(list_append(things_asked(params, target), one_spelling(target)))) AS value
+    FROM calls_in
+    WHERE passed_at >= $since - $within - INTERVAL '1 hour' AND passed_at < $until
+      AND hash(who, time_bucket(INTERVAL '1 hour', passed_at)) IN (
+          SELECT hash(hash(1, denied_subject), time_bucket(INTERVAL '1 hour', refused_at) - away * INTERVAL '1 hour')
+          FROM names, range(2) AS hours(away))
 ),
 rare AS (
-    SELECT tenant, denied_subject, denied_key, refused_at, value
-    FROM met
+    SELECT n.tenant, n.denied_subject, n.denied_key, n.refused_at, n.value
+    FROM names n
+    LEFT JOIN before b ON b.tenant = n.tenant AND b.subject = n.denied_subject AND b.value = n.value
+                      AND b.passed_at >= n.refused_at - INTERVAL '1 hour' AND b.passed_at <= n.refused_at
     GROUP BY ALL
-    HAVING count(DISTINCT CASE WHEN before THEN call_key END) < $common
+    HAVING count(b.call_key) < $common
 ),
 joined AS (
     SELECT m.tenant, m.subject, m.agent, m.call_key, m.passed_at, m.event_id, m.tool, m.trace_id, m.refused_at, m.denied_event, m.denied_subject,
            m.denied_tool, m.reason, m.rule_ids, m.spelling, list_sort(list(DISTINCT m.value))[:5] AS matched
     FROM met m
     SEMI JOIN rare r USING (tenant, denied_subject, denied_key, refused_at, value)
-    WHERE m.after AND m.passed_at >= $since
     GROUP BY ALL
 ),
 fired AS (  -- one row a call that went through, held against the last refusal before it

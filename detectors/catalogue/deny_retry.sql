@@ -8,15 +8,18 @@
 -- lookback  = "1 hour"
 -- gap       = "10 minutes"
 -- needs     = ["agent", "tool", "decision"]
+-- kinds     = ["tool_proposed", "tool_decided", "tool_executed", "approval_requested", "approval_decided"]
 -- [params]  # the bounds keep lookback >= (denials - 1) x within, so that a slice sees all that a row depends on
 -- denials   = { type = "integer", default = 3, min = 2, max = 7 }
 -- within    = { type = "interval", default = "10 minutes", min = "1 second", max = "10 minutes" }
 
-WITH hot AS (  -- a row ends with a denial: only who was just denied is looked at any further back
-    SELECT DISTINCT actor(agent, principal, session, trace_id, source) AS subject,
-                    coalesce(tenant, '') AS tenant, tool
-    FROM calls
-    WHERE ts >= $since AND ts < $until AND decision = 'deny'
+WITH hot AS (  -- a row ends with a denial that has as many behind it: only there is looked at what came in between
+    SELECT DISTINCT tenant, subject, tool
+    FROM (SELECT actor(agent, principal, session, trace_id, source) AS subject, coalesce(tenant, '') AS tenant, tool, ts
+          FROM calls
+          WHERE ts >= $since - $lookback AND ts < $until AND decision = 'deny'
+            AND EXISTS (FROM calls WHERE ts >= $since AND ts < $until AND decision = 'deny'))
+    QUALIFY ts >= $since AND ts - lag(ts, $denials - 1) OVER (PARTITION BY tenant, subject, tool ORDER BY ts) <= ($denials - 1) * $within
 ),
 decided AS (
     SELECT h.tenant, h.subject, h.tool, c.ts, c.call_key, c.decision, c.reason, c.rule_ids, c.trace_id,

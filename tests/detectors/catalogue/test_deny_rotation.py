@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from tests.kit import Event, allowed, case, denied, events, expected, judge, united
+from tests.kit import Event, allowed, at, case, denied, events, expected, judge, united
 
 LOW = {"denials": 2}
 
@@ -15,8 +15,8 @@ def rotated(*clock: str, **columns: Any) -> list[Event]:
     """One denial each, of another tool each time."""
     return [
         event
-        for i, at in enumerate(clock)
-        for event in denied(at, **{"tool": f"tool-{i}", **columns})
+        for i, when in enumerate(clock)
+        for event in denied(when, **{"tool": f"tool-{i}", **columns})
     ]
 
 
@@ -101,6 +101,36 @@ def test_denials_without_a_trace_fire_for_what_is_known(
     run = rotated("09:00", "09:01", "09:02", "09:03", "09:04", **{"trace_id": None, **columns})
 
     assert [row["subject"] for row in judge("deny_rotation", run)] == [subject]
+
+
+def every(seconds: int, count: int, **columns: Any) -> list[Event]:
+    clock = [at("09:00") + i * timedelta(seconds=seconds) for i in range(count)]
+    return [e for i, when in enumerate(clock) for e in denied(when, tool=f"tool-{i}", **columns)]
+
+
+def test_denials_slower_than_any_slice_fire_with_the_first_window_that_holds_ten_d01() -> None:
+    rows = judge("deny_rotation", every(15, 41), denials=10, within="5 minutes")
+
+    assert rows[0]["ended_at"] == at("09:02:15")
+    assert len(united(rows, GAP)) == 1
+
+
+def test_two_tasks_a_second_apart_fire_as_two_d09() -> None:
+    other = [e | {"ts": e["ts"] + timedelta(seconds=1)} for e in every(15, 5, trace_id="t-2")]
+
+    rows = judge("deny_rotation", every(15, 5) + other)
+
+    assert [row["subject"] for row in rows] == ["t-1", "t-2"]
+
+
+def test_every_denial_counts_and_twenty_are_shown_whatever_the_count_it_fires_as_one_d10_d39() -> (
+    None
+):
+    rows = judge("deny_rotation", every(1, 500))
+
+    assert (rows[-1]["denials"], len(rows[-1]["event_ids"])) == (500, 20)
+    assert len(rows) == 496
+    assert {row["subject"] for row in rows} == {"t-1"}
 
 
 def test_one_tool_in_turn_with_others_fires_with_all_as_evidence_b064(tmp_path: Path) -> None:
