@@ -28,6 +28,7 @@ MANY = (
 )
 OWN_KEPT = timedelta(days=7)  # for so long it is known what the service noted of itself, in:
 OWN_NOTES = re.compile(r"\b(?:from|join)\s+(?:arrivals|rounds|clock_steps)\b", re.IGNORECASE)
+FIRST = timedelta(days=1)  # of the time before its first turn, what a detector of absence judges
 TIME, TURN = "its time has not come", "its turn has not come"
 PRUNED = "it reaches back to what was pruned"
 Known = tuple[str, int] | None  # what `judged` says: version and ledger position
@@ -119,7 +120,7 @@ def plan(book: Books, each: Detector, now: datetime, width: timedelta = SLICE) -
                 (found if mine else passed).append((since, until + reach))
     if each.header.clock:  # absence shows by time passing, with no event at all
         judged = book.ranges.get((each.id, "judged"))
-        found.append((judged[-1][1] if judged else now - reach, now))
+        found.append((judged[-1][1] if judged else now - max(reach, FIRST), now))
     turn.past, wanted = book.past(each, union(found, NEAR), now)
     ready, turn.later = split(wanted, now)
     turn.passed = split(union(passed), now)[0]
