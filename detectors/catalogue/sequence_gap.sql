@@ -57,7 +57,7 @@ shared AS (  -- a number that two streams use is of each alone
                       AND b.ts BETWEEN s.ts - $late AND s.ts + $late
 ),
 close_by AS (  -- what its stream sent shortly before and after; if the number is of the whole source, what that sent
-    SELECT s.source, s.stream, s.n, s.ts, s.event_id, l.stream = s.stream AS own, l.n AS other_n, l.ts AS other_ts, l.event_id AS other_id
+    SELECT s.source, s.stream, s.n, s.ts, s.event_id, l.stream = s.stream AS own, l.stream AS other_stream, l.n AS other_n, l.ts AS other_ts, l.event_id AS other_id
     FROM suspects s
     LEFT JOIN shared h ON h.source = s.source AND h.stream = s.stream AND h.n = s.n AND h.ts = s.ts
     JOIN spread l ON l.source = s.source AND l.bucket = s.bucket AND l.ts BETWEEN s.ts - $late AND s.ts + $late
@@ -68,7 +68,7 @@ slow AS (
     ANTI JOIN close_by c ON c.source = s.source AND c.stream = s.stream AND c.n = s.n AND c.ts = s.ts AND c.own AND c.other_n < s.n
 ),
 before AS (  -- of a stream that had paused, what it sent in the hours before
-    SELECT s.source, s.stream, s.n, s.ts, s.event_id, true AS own, l.n AS other_n, l.ts AS other_ts, l.event_id AS other_id
+    SELECT s.source, s.stream, s.n, s.ts, s.event_id, true AS own, l.stream AS other_stream, l.n AS other_n, l.ts AS other_ts, l.event_id AS other_id
     FROM slow s
     JOIN (SELECT source, coalesce(session, '') AS stream, ts, event_id,
                  try_cast(coalesce(attrs ->> '$.seq', attrs ->> '$."event.sequence"', attrs ->> '$.ordinal') AS BIGINT) AS n
@@ -92,11 +92,14 @@ known AS (  -- of the same numbering: the number before, and all that it used
 holes AS (
     SELECT source, stream, n, ts, event_id, low, n - low - 1 AS missing, min({'ts': other_ts, 'id': other_id}) FILTER (other_n = low) AS last,
            list_sort(list_distinct(list(other_n))) AS numbers,
-           len(list_filter(list_zip(numbers[:-2], numbers[2:]), lambda x: x[2] > x[1] + 1)) AS holes
+           len(list_filter(list_zip(numbers[:-2], numbers[2:]), lambda x: x[2] > x[1] + 1)) AS holes,
+           list_sort(list_distinct(list({'n': other_n, 'stream': other_stream}))) AS pairs
     FROM known
     WHERE low IS NOT NULL
     GROUP BY source, stream, n, ts, event_id, low
-    HAVING bool_or(own AND other_n < n)
+    -- the first line of a stream tells of a gap only where numbers go on from stream to stream, and none is used twice
+    HAVING bool_or(own AND other_n < n) OR (len(pairs) = len(numbers) AND
+        len(list_filter(list_zip(pairs[:-2], pairs[2:]), lambda x: x[2].n = x[1].n + 1 AND x[2].stream <> x[1].stream)) >= 3)
 ),
 chained AS (
     SELECT source, min(stream) AS stream, prev_hash, min(ts) AS ts, min(event_id) AS event_id

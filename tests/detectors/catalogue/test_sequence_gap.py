@@ -81,6 +81,14 @@ def test_numbers_across_sessions_are_quiet_and_one_that_none_of_them_has_fires()
     assert judge("sequence_gap", both(*range(10, 20), *range(21, 40)))
 
 
+def test_a_gap_before_the_first_line_of_a_session_fires_if_numbers_go_on() -> None:
+    def each(*numbers: int) -> list[Event]:
+        return [e for n in numbers for e in sent(n, start=f"09:{n}", session=f"s-{n}")]
+
+    assert judge("sequence_gap", each(*range(10, 20), *range(21, 30)))
+    assert judge("sequence_gap", each(10, 11, 21, 22)) == []
+
+
 def test_a_source_that_sends_only_some_of_its_numbers_is_quiet() -> None:
     assert judge("sequence_gap", sent(*range(2, 60, 2))) == []
 
