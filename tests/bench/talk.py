@@ -112,7 +112,7 @@ def _commit(scene: Scene, noun: str, params: dict[str, object]) -> None:
 
 
 def ticket(scene: Scene) -> None:
-    """Lookups, a check, what the ticket asks for, now and then a mail to one person."""
+    """Lookups, a check, what the ticket asks for, now and then a mail to whom it is from."""
     rng, who = scene.rng, scene.who
     noun, n = who.nouns[min(int(rng.expovariate(1.2)), 2)], rng.randint(1000, 99999)
     scene.think()
@@ -124,8 +124,10 @@ def ticket(scene: Scene) -> None:
     _commit(scene, noun, {"id": n, "value": rng.choice(("open", "done", "late"))})
     if rng.random() < 0.1:
         scene.wait(1, 9)
-        to = [f"customer{rng.randint(1, 9999)}@mail.example"]
-        scene.call("mail.send_message", {"to": to, "subject": f"Your {noun} {n}"})
+        to = f"customer{rng.randint(1, 9999)}@mail.example"
+        record: Fields = {"response": [{"id": n, "from": to, "state": "open"}], "response_rows": 1}
+        scene.call(who.tool("get", noun), {"id": n, "full": True}, **record)
+        scene.call("mail.send_message", {"to": [to], "subject": f"Your {noun} {n}"})
 
 
 def approval(scene: Scene) -> None:
