@@ -19,13 +19,14 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from detectors import engine, trial, whynot
+from detectors import engine, trial, whatif, whynot
 from detectors.detector import Detector
 from detectors.ranges import Range
 from gatewatch.access import allowed
 from gatewatch.body import read_object
 from gatewatch.parts import Parts, utc_now
 from ingest.config import ConfigError, nearest
+from ingest.policy import Controls
 from ingest.store import Db
 
 SECONDS = 300.0  # of one question to a running service
@@ -55,6 +56,14 @@ class WhyNot(msgspec.Struct, forbid_unknown_fields=True):
     subject: str
     ts: datetime
     around_seconds: float = 1800.0
+
+
+class Otherwise(msgspec.Struct, forbid_unknown_fields=True):
+    """Which past calls another policy would have decided otherwise."""
+
+    policy: Controls
+    since: datetime | None = None
+    until: datetime | None = None
 
 
 def backtest(parts: Parts, db: Db, asked: Backtest) -> Answer:
@@ -89,10 +98,17 @@ def why_not(parts: Parts, db: Db, asked: WhyNot) -> Answer:
     )  # fmt: skip
 
 
+def otherwise(parts: Parts, db: Db, asked: Otherwise) -> Answer:
+    """See detectors/whatif.py."""
+    span = _span(db, asked.since, asked.until) or (utc_now(), utc_now())
+    return whatif.what_if(db, asked.policy, *span).as_dict()
+
+
 ROUTES: dict[str, tuple[type[msgspec.Struct], Callable[[Parts, Db, Any], Answer]]] = {
     "/v1/backtest": (Backtest, backtest),
     "/v1/tune": (Tune, tune),
     "/v1/why-not": (WhyNot, why_not),
+    "/v1/what-if": (Otherwise, otherwise),
 }
 
 

@@ -13,7 +13,8 @@ from typing import Annotated, Any
 import msgspec
 import typer
 
-from detectors import whynot
+from detectors import whatif, whynot
+from detectors.whatif import WhatIf
 from gatewatch import trying
 from gatewatch.client import Remote
 from gatewatch.commands.terminal import (
@@ -30,7 +31,7 @@ from gatewatch.commands.terminal import (
     table,
 )
 from gatewatch.parts import Parts, utc_now
-from gatewatch.trying import Backtest, Tune, WhyNot, only
+from gatewatch.trying import Backtest, Otherwise, Tune, WhyNot, only
 from ingest import policy as policies
 from ingest.config import ConfigError
 from ingest.policy import Policy
@@ -73,13 +74,20 @@ def detect(
         return
     other = policies.load(policy) if policy else None
     asked = Backtest(low, high, names, sets or [])
+    changed: dict[str, Any] | None = None
     with reached(settings(config, db), db) as there:
+        if other is not None:
+            otherwise = Otherwise(other.controls, low, high)
+            changed = _asked(there, "/v1/what-if", otherwise, trying.otherwise)
         told = _under(there, other, asked)
+    found = told["counts"] if counted else [_row(each) for each in told["alerts"]]
     if as_json:
-        emit(told["counts"] if counted else [_row(each) for each in told["alerts"]])
+        emit(found if changed is None else {"what_if": changed, "alerts": found})
         return
+    if changed is not None:
+        _changed(msgspec.convert(changed, WhatIf))
     if not counted:
-        table([_row(each) for each in told["alerts"]], SHOWN, "Nothing fired.")
+        table(found, SHOWN, "Nothing fired.")
     _count(told["counts"])
 
 
@@ -178,10 +186,8 @@ def _under(there: Parts | Remote, other: Policy | None, asked: Backtest) -> dict
     if other is None:
         return _asked(there, "/v1/backtest", asked, trying.backtest)
     if isinstance(there, Remote):
-        raise ConfigError(
-            "--policy: a running service holds the database: stop it, or copy the database,"
-            " to judge under another policy."
-        )
+        err.print("Alerts under another policy: not while a service holds the database.")
+        return {"alerts": [], "counts": []}
     told: dict[str, Any] = {}
     with suppress(_Undone), there.store.writing() as cursor:
         now = utc_now()
@@ -189,6 +195,15 @@ def _under(there: Parts | Remote, other: Policy | None, asked: Backtest) -> dict
         told = trying.backtest(there, cursor, asked)
         raise _Undone
     return told
+
+
+def _changed(found: WhatIf) -> None:
+    """The calls that another policy would have decided otherwise."""
+    head, *rest = whatif.summary(found)
+    out.print(head, markup=False)
+    table(whatif.table(found), whatif.HEAD, "No call would have been decided otherwise.")
+    for line in rest:
+        out.print(line, markup=False)
 
 
 def _count(counts: Iterable[Mapping[str, Any]]) -> None:

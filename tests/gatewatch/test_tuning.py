@@ -61,11 +61,31 @@ def test_another_policy_is_tried_and_not_put_in_force(shell: Shell, tmp_path: Pa
     words = ("detect", "--db", "x.duckdb", "--only", "unlisted_egress", "--dry-run", "--json")
 
     assert shell(*words).json == []
-    assert [row["subject"] for row in shell(*words, "--policy", "narrow.json").json] == [
-        "a1 -> b.example"
-    ]
+    told = shell(*words, "--policy", "narrow.json").json
+    assert [row["subject"] for row in told["alerts"]] == ["a1 -> b.example"]
     kept = shell("sql", "SELECT count(*) AS n FROM policies", "--db", "x.duckdb", "--json")
     assert kept.json == [{"n": 0}]
+
+
+def test_calls_that_another_policy_would_decide_otherwise_are_told(
+    shell: Shell, tmp_path: Path
+) -> None:
+    call = {"ts": utc_now().isoformat(), "kind": "tool_call", "agent": "a1", "decision": "allow"}
+    lines = [call | {"tool": tool, "event_id": tool} for tool in ("crm.get", "crm.export")]
+    (tmp_path / "gate.jsonl").write_text("".join(json.dumps(each) + "\n" for each in lines))
+    narrow = {"tools": [{"name": "crm.get", "action": "allow"}]}
+    (tmp_path / "narrow.json").write_text(json.dumps(narrow))
+    shell("ingest", "gate.jsonl", "--db", "x.duckdb")
+    words = ("detect", "--db", "x.duckdb", "--dry-run", "--policy", "narrow.json")
+
+    told = shell(*words, "--json").json["what_if"]
+    said = shell(*words).out
+
+    assert told["against_log"] == {"allow -> deny": 1}
+    assert [(each["agent"], each["tool"], each["calls"]) for each in told["changes"]] == [
+        ("a1", "crm.export", 1)
+    ]
+    assert "Against the log: 1 allow -> deny." in said
 
 
 def test_tuning_shows_alerts_a_day_and_precision(shell: Shell, tmp_path: Path) -> None:
