@@ -94,11 +94,12 @@ def what_if(db: Db, policy: Controls, since: datetime, until: datetime) -> WhatI
     """Hold the decided calls in [since, until) against `policy`."""
     left_out, every = 0, []
     for start, stop, old in _stretches(db, since, until):
+        limit = "b_limit" if _same_limits(old or policy, policy) else "a_limit"
         for row in fetch(db, CLASSES, since=start, until=stop, **_given(old or policy, policy)):
             if row["by_limit"]:
                 left_out += row["calls"]
             else:
-                every.append(_change(row, old, policy))
+                every.append(_change(row, old, policy, limit))
     return WhatIf(
         since,
         until,
@@ -130,18 +131,33 @@ def _given(old: Controls, new: Controls) -> dict[str, Any]:
         **{key: a[key] for key in ("zone", "night", "shut")},
         **{key: sorted({*a[key], *b[key]}) for key in ("shaped", "granted")},
         **{f"b_{key}": b[key] for key in ("zone", "night", "shut")},
-        "a_doc": msgspec.json.encode(old).decode(),
+        "a_doc": "{}" if _same_limits(old, new) else msgspec.json.encode(old).decode(),
         "b_doc": msgspec.json.encode(new).decode(),
     }
 
 
-def _change(row: dict[str, Any], old: Controls | None, new: Controls) -> Change:
+def _same_limits(old: Controls, new: Controls) -> bool:
+    """Then they are counted once, which is most of the work."""
+    one, other = (
+        (
+            each.general.timezone,
+            each.rate_limits,
+            each.budgets,
+            {(tool.name, tool.daily_limit) for tool in each.tools if tool.daily_limit is not None},
+        )
+        for each in (old, new)
+    )
+    return one == other
+
+
+def _change(row: dict[str, Any], old: Controls | None, new: Controls, limit: str) -> Change:
+    """`limit`: in which column the limits of the old policy are."""
     decided = _decided(row, row["b_limit"], new)
     return Change(
         row["agent"],
         row["tool"],
         "allow" if row["said"] == "approved" else row["said"],
-        _decided(row, row["a_limit"], old).action if old else None,
+        _decided(row, row[limit], old).action if old else None,
         decided.action,
         decided.step,
         decided.reason,

@@ -8,7 +8,7 @@ CONFIG = """\
 # gatewatch. Paths are relative to this file. `gatewatch doctor` checks it.
 
 data       = "data"               # ledger and database; agents must not be able to reach it
-policy     = "policy.json"        # what your gate is meant to decide: zone, nights, hosts
+policy     = "policy.json"        # what your gate is meant to decide: tools, limits, nights, hosts
 rules      = "rules"              # a git repository; `gatewatch mine --propose` writes branches
 language   = "en"                 # of messages and pages: en or zh
 public_url = "http://127.0.0.1:8501"  # the dashboard, as links in messages name it
@@ -48,6 +48,14 @@ POLICY = """\
     "timezone": "UTC",
     "unattended_window": [{"start": "22:00", "end": "08:00"}]
   },
+  "rate_limits": {
+    "tool_calls_per_minute": 30,
+    "tool_calls_per_task": 300,
+    "external_requests_per_hour": 50,
+    "outbound_messages_per_day": 100,
+    "recipients_per_message": 5
+  },
+  "budgets": {"daily_cost_limit_usd": 100},
   "egress": {"allowed_hosts": ["api.crm.example", "*.billing.example"]},
   "tools": [
     {"name": "crm.query_contact", "action": "allow", "risk_level": "low", "op": "lookup"},

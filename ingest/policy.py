@@ -1,7 +1,7 @@
 """The user's policy file: what agents may do, when nobody watches, where they may connect to.
 
 Reads: policy.json. Writes: nothing; the loader stores `doc` in the table policies, where the
-macros at the end of ingest/macros.sql read it. Next: ingest/land.py.
+macros at the end of ingest/macros.sql and of ingest/limits.sql read it. Next: ingest/land.py.
 """
 
 import hashlib
@@ -172,7 +172,16 @@ def _meaning(controls: Controls) -> Iterator[str]:
         for i, name in enumerate(names):
             if name in names[:i]:
                 yield f"{kind}[{i}]: {name!r} is there twice."
+    yield from _negative("rate_limits", controls.rate_limits)
+    yield from _negative("budgets", controls.budgets)
+    for i, agent in enumerate(controls.agents):
+        granted = {grant.name for grant in agent.allowed_tools or ()}
+        for name in sorted(granted.intersection(agent.forbidden_tools)):
+            yield f"agents[{i}]: {name!r} is allowed and forbidden."
     for i, tool in enumerate(controls.tools):
+        yield from _negative(f"tools[{i}]", tool)
+        for name in sorted({*(tool.allowed_params or ())}.intersection(tool.forbidden_params)):
+            yield f"tools[{i}]: the parameter {name!r} is allowed and forbidden."
         yield from _windows(f"tools[{i}].allowed_windows", tool.allowed_windows or ())
     for i, pattern in enumerate(controls.egress.allowed_hosts if controls.egress else ()):
         if _canonical(pattern) is None:
@@ -180,6 +189,13 @@ def _meaning(controls: Controls) -> Iterator[str]:
                 f"egress.allowed_hosts[{i}]: {pattern!r} is no host. Write a host, an address,"
                 " or '*.' and a name for all hosts below it."
             )
+
+
+def _negative(place: str, limits: msgspec.Struct) -> Iterator[str]:
+    for key in limits.__struct_fields__:
+        value = getattr(limits, key)
+        if isinstance(value, int | float) and value < 0:
+            yield f"{place}.{key}: {value} is below 0, and 0 allows nothing."
 
 
 def _windows(place: str, windows: tuple[Window, ...]) -> Iterator[str]:

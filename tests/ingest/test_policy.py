@@ -8,6 +8,7 @@ from typing import Any
 import duckdb
 import pytest
 
+from gatewatch import starter
 from ingest.config import ConfigError
 from ingest.policy import load
 from ingest.store import SCHEMA
@@ -109,6 +110,28 @@ def test_what_the_file_leaves_out_has_the_documented_default(tmp_path: Path) -> 
         (
             '{"tools": [{"name": "a", "action": "deny"}, {"name": "a", "action": "allow"}]}',
             "tools[1]: 'a' is there twice.",
+        ),
+        (
+            '{"rate_limits": {"tool_calls_per_minute": -1}}',
+            "rate_limits.tool_calls_per_minute: -1 is below 0, and 0 allows nothing.",
+        ),
+        (
+            '{"budgets": {"daily_cost_limit_usd": -0.5}}',
+            "budgets.daily_cost_limit_usd: -0.5 is below 0, and 0 allows nothing.",
+        ),
+        (
+            '{"tools": [{"name": "a", "action": "allow", "daily_limit": -3}]}',
+            "tools[0].daily_limit: -3 is below 0, and 0 allows nothing.",
+        ),
+        (
+            '{"tools": [{"name": "a", "action": "allow", "allowed_params": ["id", "all"],'
+            ' "forbidden_params": ["all"]}]}',
+            "tools[0]: the parameter 'all' is allowed and forbidden.",
+        ),
+        (
+            '{"agents": [{"agent": "a1", "allowed_tools": [{"name": "x"}],'
+            ' "forbidden_tools": ["x"]}]}',
+            "agents[0]: 'x' is allowed and forbidden.",
         ),
         (
             '{"egress": {"allowed_hosts": ["api.*.example"]}}',
@@ -238,3 +261,42 @@ def test_the_newest_policy_is_in_force(tmp_path: Path) -> None:
     )
 
     assert ask(db, "host_listed", "old.example", "new.example") == [False, True]
+
+
+def test_the_policy_that_the_book_shows_and_the_one_that_init_writes_load(tmp_path: Path) -> None:
+    page = (ROOT / "docs/policy.md").read_text(encoding="utf-8")
+    path = tmp_path / "policy.json"
+    for text in (page.split("```json\n")[1].split("```")[0], starter.POLICY):
+        path.write_text(text, encoding="utf-8")
+
+        assert load(path).controls.rate_limits.recipients_per_message == 5
+
+
+@pytest.mark.parametrize(
+    ("params", "operations", "tables", "deletes"),
+    [
+        ({"sql": "SELECT a FROM public.customers c, orders o WHERE extract(year from d) = 1"},
+         ["SELECT"], ["customers", "orders"], False),
+        ({"sql": "select * from t1 a left join `t2` as b using (id) order by a, b"},
+         ["SELECT"], ["t1", "t2"], False),
+        ({"sql": "WITH r AS (SELECT * FROM orders) DELETE FROM x USING r"},
+         ["DELETE"], ["orders", "x"], True),
+        ({"query": "select 1; DROP TABLE IF EXISTS foo"}, ["DROP", "SELECT"], ["foo"], True),
+        ({"sql": "UPDATE a SET b = (SELECT c FROM d) -- delete from e"},
+         ["UPDATE"], ["a", "d"], False),
+        ({"sql": "SELECT 'delete from x'"}, ["SELECT"], [], False),
+        ({"query": "how to delete from my list of things"}, [], [], False),
+        ({"operation": "truncate", "tables": ["A", "b"]}, ["TRUNCATE"], ["a", "b"], True),
+        ({"operation": 7, "table": None, "sql": {}}, [], [], False),
+        ({}, [], [], False),
+    ],
+)  # fmt: skip
+def test_what_a_call_does_to_a_database_is_read_from_its_parameters(
+    params: dict[str, Any], operations: list[str], tables: list[str], deletes: bool
+) -> None:
+    sql = "SELECT operations_of($p::JSON), tables_of($p::JSON), deletes('run', 'commit', $p::JSON)"
+    db = duckdb.connect()
+    for part in SCHEMA:
+        db.execute(part.read_text(encoding="utf-8"))
+
+    assert db.execute(sql, {"p": json.dumps(params)}).fetchall() == [(operations, tables, deletes)]
