@@ -31,7 +31,7 @@ from ingest.store import Db, Store, fetch
 DEADLINE = 60.0  # seconds for one detector's turn
 GRACE = 1.0  # seconds in which a query that was interrupted must end
 ENOUGH = 1.0  # seconds after which a turn takes up no further slice: the others wait
-NARROWEST = timedelta(hours=1)  # a slice that took too long is halved, down to this
+NARROWEST = timedelta(hours=1)  # a slice that took too long or too much is halved, down to this
 FIRST_REST, LONGEST_REST = 1.0, 60.0  # seconds without a try after a failure; doubles
 SHARE = 4  # a failure that took long is rested from for so many times as long
 LARGE, LONG = 5_000, 0.5  # rows found, and seconds of looking, that are kept in one transaction
@@ -214,7 +214,7 @@ class Engine:
 
     def _failed(self, each: Detector, error: Exception, seconds: float, tick: Tick) -> None:
         """Note it, and have it rest: for longer each time."""
-        if isinstance(error, CutOffError):
+        if isinstance(error, CutOffError | duckdb.OutOfMemoryException):
             width = self._widths.get(each.id, SLICE)
             self._widths[each.id] = max(width / 2, NARROWEST)
         last = self._rests.get(each.id)

@@ -21,7 +21,7 @@ from detectors.stretch import Stretch, replace, stretch
 from ingest import frozen
 from ingest.store import Db, one
 
-SLICE = timedelta(days=31)  # one query looks at this much: bounds memory, not correctness
+SLICE = timedelta(days=31)  # one query looks at this much; with too little memory, at less
 NEAR = timedelta(minutes=10)  # due ranges closer than this are judged in one query
 MANY = (
     256  # due ranges of a turn: more are joined over the quiet between them: a query each is dear

@@ -1,7 +1,8 @@
 """What the tables hold, as one number a table: equal contents give equal numbers, in any order.
 
 Only tables that are a function of the ledger. Left out: `arrivals` (the service notes there that
-it listens), `attempts`, `alert_events`, `judgements` and `judged` (times of the work itself),
+it listens), `rounds`, `clock_steps`, `attempts`, `alert_events`, `judgements` and `judged` (times
+of the work itself),
 `deliveries` (a message that is owed is made anew), `landed` (where a pruned segment was begun).
 Reads: every table. Writes: nothing. Next: gatewatch/commands/ledger.py.
 """
