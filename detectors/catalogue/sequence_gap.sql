@@ -20,16 +20,32 @@ WITH near AS (
            try_cast(coalesce(attrs ->> '$.seq', attrs ->> '$."event.sequence"', attrs ->> '$.ordinal') AS BIGINT) AS n,
            attrs ->> '$.prev_hash' AS prev_hash, attrs ->> '$.entry_hash' AS own_hash
     FROM events
-    WHERE ts >= $since - 2 * $late AND ts < $until AND attrs IS NOT NULL
+    WHERE ts >= $since - 3 * $late AND ts < $until AND attrs IS NOT NULL
 ),
 numbered AS (SELECT * FROM near WHERE n IS NOT NULL),
+buckets AS (  -- almost all of them are whole, and go on where the one before ended: then there is nothing to look for
+    SELECT source, time_bucket($late, ts) AS bucket, min(n) AS low, max(n) AS high,
+           count(*) = max(n) - min(n) + 1 AND count(DISTINCT n) = count(*) AS whole
+    FROM numbered
+    GROUP BY ALL
+),
+doubtful AS (
+    SELECT * FROM (SELECT *, lag(bucket) OVER in_time = bucket - $late AND lag(whole) OVER in_time
+                             AND lag(high) OVER in_time = low - 1 AS goes_on
+                   FROM buckets WINDOW in_time AS (PARTITION BY source ORDER BY bucket))
+    WHERE NOT whole OR NOT coalesce(goes_on, false)
+),
 spread AS (  -- equal buckets, so that a number meets only the lines of its time
-    SELECT *, unnest([time_bucket($late, ts) - $late, time_bucket($late, ts), time_bucket($late, ts) + $late]) AS bucket FROM numbered
+    SELECT n.*, d.bucket
+    FROM numbered n
+    JOIN (SELECT source, bucket, unnest([bucket - $late, bucket, bucket + $late]) AS near FROM doubtful) d
+      ON d.source = n.source AND d.near = time_bucket($late, n.ts)
 ),
 arrived AS (
-    SELECT source, stream, n, ts, min(event_id) AS event_id, time_bucket($late, ts) AS bucket
-    FROM numbered
-    WHERE ts >= $since - $late AND ts < $until - $late AND n > 1
+    SELECT n.source, n.stream, n.n, n.ts, min(n.event_id) AS event_id, d.bucket
+    FROM numbered n
+    JOIN doubtful d ON d.source = n.source AND d.bucket = time_bucket($late, n.ts)
+    WHERE n.ts >= $since - $late AND n.ts < $until - $late AND n.n > 1 AND (NOT d.whole OR n.n = d.low)
     GROUP BY ALL
 ),
 unled AS (
