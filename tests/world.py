@@ -80,6 +80,7 @@ class World:
         policy: dict[str, Any] | None = POLICY,
         step: Callable[[str], None] | None = None,
         only: Sequence[str] | None = None,
+        adapters: Path | None = None,
         **engine: Any,
     ) -> None:
         """`only`: with these detectors, not with all. `engine`: how it judges, see Engine."""
@@ -87,7 +88,7 @@ class World:
         self.folder, self.routes = folder, routes
         self.store = open_store(folder / "gatewatch.duckdb")
         self.ledger = Ledger(folder / "gatewatch.ledger")
-        steps: dict[str, Any] = {"step": step} if step else {}
+        steps: dict[str, Any] = {"own_adapters": adapters} | ({"step": step} if step else {})
         self.lander = Lander(self.store, self.ledger, Redactor(KEY), **steps)
         if policy is not None:
             path = folder / "policy.json"
