@@ -123,17 +123,18 @@ weekly AS (
   GROUP BY ALL
 ),
 seasons AS (
-  SELECT tenant, subject, ended_at, flatten(list(refs)) AS refs,
+  SELECT tenant, subject, ended_at, list(refs) AS refs,
          CASE WHEN count(*) >= 3 THEN list_sort(list(level))[2] ELSE list_aggregate(flatten(list(refs)), 'median') END AS bound
   FROM weekly
   GROUP BY ALL HAVING count(*) >= 2 AND sum(len(refs)) >= p_enough
 ),
 by_season AS (
-  SELECT l.*, 'season' AS basis, list_filter(s.refs, lambda lam_r: lam_r < p_floor * c.width OR lam_r <= p_factor * s.bound) AS refs
+  SELECT l.*, 'season' AS basis,
+         list_transform(s.refs, lambda lam_w: list_filter(lam_w, lambda lam_r: lam_r < p_floor * c.width OR lam_r <= p_factor * s.bound)) AS refs
   FROM known l JOIN seasons s ON s.tenant = l.tenant AND s.subject = l.subject AND s.ended_at = l.ended_at, clock c
 ),
 
--- 2. The day before
+-- 2. The day before: it, the day that bounds it, the day that bounds that one, and the day in which one must have been there; or three days and an hour
 rest AS (
   SELECT l.*, time_bucket(p_window, ended_at) - 3 * p_window AS newest  -- the start of the last bucket of its reference
   FROM known l ANTI JOIN seasons s ON s.tenant = l.tenant AND s.subject = l.subject AND s.ended_at = l.ended_at
@@ -141,7 +142,7 @@ rest AS (
 of_day AS (SELECT DISTINCT tenant, subject FROM rest),
 day_minutes AS NOT MATERIALIZED (
   SELECT * FROM measured(p_measure, p_since - p_lookback, p_until)
-  WHERE minute >= p_since - greatest(4 * p_day, INTERVAL '74 hours') - 8 * p_window AND EXISTS (FROM rest)
+  WHERE minute >= p_since - greatest(4 * p_day, INTERVAL '98 hours') - 8 * p_window AND EXISTS (FROM rest)
 ),
 day_alive AS (SELECT DISTINCT time_bucket(p_window, minute) AS bucket FROM day_minutes),
 day_sums AS (
@@ -153,7 +154,7 @@ every AS (
   SELECT o.tenant, o.subject, t.bucket, d.n, a.bucket IS NOT NULL AS alive,
          max(d.bucket) OVER (PARTITION BY o.tenant, o.subject ORDER BY t.bucket RANGE BETWEEN p_day PRECEDING AND CURRENT ROW) IS NOT NULL AS known
   FROM of_day o
-  CROSS JOIN (SELECT unnest(generate_series(time_bucket(p_window, min(newest) - greatest(3 * p_day, INTERVAL '74 hours') - 4 * p_window), max(newest), p_window)) AS bucket FROM rest) t
+  CROSS JOIN (SELECT unnest(generate_series(time_bucket(p_window, min(newest) - greatest(4 * p_day, INTERVAL '98 hours') - 4 * p_window), max(newest), p_window)) AS bucket FROM rest) t
   LEFT JOIN day_alive a ON a.bucket = t.bucket
   LEFT JOIN day_sums d ON d.tenant = o.tenant AND d.subject = o.subject AND d.bucket = t.bucket
 ),
@@ -193,18 +194,24 @@ habits AS (  -- at this time of day it was at least half as much on two of the t
 ),
 by_day AS (
   SELECT o.* EXCLUDE (newest, enough, place), CASE WHEN o.enough THEN 'day' ELSE 'none' END AS basis,
-         coalesce(list(s.n * c.width) FILTER (s.n IS NOT NULL), []) AS refs
+         [coalesce(list(s.n * c.width) FILTER (s.n IS NOT NULL), [])] AS refs
   FROM (SELECT *, unnest(generate_series(newest - p_day + p_window, newest, p_window)) AS place
         FROM over ANTI JOIN habits USING (tenant, subject, ended_at)) o CROSS JOIN clock c
   LEFT JOIN sound s ON o.enough AND s.tenant = o.tenant AND s.subject = o.subject AND s.bucket = o.place
   GROUP BY ALL
 ),
 
--- 3. The verdict, on whole numbers: exactly `p_factor` times is quiet
-weighed AS (
-  SELECT j.*, c.width, CASE WHEN p_statistic = 'mean' THEN list_aggregate(refs, 'avg') ELSE list_aggregate(refs, 'median') END AS middle,
-         CASE WHEN p_statistic = 'mean' THEN 0 ELSE list_aggregate(refs, 'mad') END AS spread
+-- 3. The verdict, on whole numbers: exactly `p_factor` times is quiet. The median of the weeks' own medians, so that one odd week does not count for
+-- the others; and how far from it the windows are by themselves: six times that, and a tenth of it, are nothing odd.
+pooled AS (
+  SELECT j.* EXCLUDE (refs), c.width, flatten(j.refs) AS refs,
+         list_aggregate(list_transform(j.refs, lambda lam_w: list_aggregate(lam_w, 'median')), 'median') AS middle
   FROM (FROM by_season UNION ALL BY NAME FROM by_day) j, clock c
+),
+weighed AS (
+  SELECT * EXCLUDE (middle), CASE WHEN p_statistic = 'mean' THEN list_aggregate(refs, 'avg') ELSE middle END AS middle,
+         CASE WHEN p_statistic = 'mean' THEN 0 ELSE list_aggregate(list_transform(refs, lambda lam_r: abs(lam_r - middle)), 'median') END AS spread
+  FROM pooled
 )
 SELECT tenant, subject, agent, ended_at, total, basis, middle / width AS usual,
        CASE WHEN middle IS NULL THEN p_cap
