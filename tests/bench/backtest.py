@@ -44,10 +44,10 @@ def measure(folder: Path, events: int) -> list[Figure]:
                f" {busy:.1f} s of processor; {whole:.0f} s with opening the database"),
         Figure("its memory", f"{most:.0f} MiB", f"at most; DuckDB may hold {MEMORY}"),
     ]  # fmt: skip
-    slowest = sorted(took.items(), key=lambda item: -item[1][0])
+    slowest = sorted(took.items(), key=lambda item: -item[1][1])
     return figures + [
-        Figure(f"  {name}", f"{each:.2f} s", f"{alerts:,} alerts")
-        for name, (each, alerts) in slowest
+        Figure(f"  {name}", f"{each:.2f} s", f"{used:.2f} s of processor, {alerts:,} alerts")
+        for name, (each, used, alerts) in slowest
     ]
 
 

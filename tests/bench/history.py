@@ -22,8 +22,10 @@ EVENTS = f"""
         CASE WHEN kind <> 'heartbeat' THEN $name || 't' || agent || '-' || (i // {AGENTS * 10}) END AS trace_id,
         CASE WHEN kind <> 'heartbeat' THEN 's' || agent || '-' || (i // {AGENTS * 40}) END AS session,
         CASE WHEN called THEN 'call-' || $name || i || '-' || agent END AS call_id,
-        CASE WHEN called THEN ['crm', 'billing', 'support', 'docs'][agent % 4 + 1] || '.'
-            || CASE WHEN commits THEN 'update_' ELSE 'get_' END || ['note', 'plan', 'ticket'][i // 17 % 3 + 1] END AS tool,
+        CASE kind WHEN 'tool_decided' THEN 'data.drop_table' WHEN 'tool_executed' THEN replace(
+            ['crm.*_contact', 'crm.*_note', 'billing.*_invoice', 'billing.*_plan', 'support.*_ticket', 'support.*_reply',
+             'docs.*_article', 'docs.*_review'][agent % 4 * 2 + i % 2 + 1], '*', CASE WHEN commits THEN 'update' ELSE 'get' END)
+        END AS tool,
         CASE WHEN called THEN CASE WHEN commits THEN 'commit' ELSE 'lookup' END END AS op,
         CASE WHEN called THEN 'inferred' END AS op_basis,
         CASE WHEN called THEN json_object('id', i, 'fields', 'state') END AS params,
