@@ -16,11 +16,12 @@ CREATE OR REPLACE MACRO acts_en() AS '(process|complete|do|proceed|perform|carry
   || '|send|e-?mail|message|notify|forward|transfer|pay|charge|wire|book|reserve|order|purchase|buy|delete|remove|erase|drop|wipe|update|change|modify|edit|alter|adjust|switch|upgrade|downgrade'
   || '|create|add|register|approve|authori[sz]e|allow|permit|make|submit|apply|deploy|publish|release|merge|share|export|disclose|waive|extend|comply|continue|go ahead|handle|arrange)';
 CREATE OR REPLACE MACRO acts_zh() AS '(办理|处理|完成|执行|受理|提供|满足|协助|帮|退|取消|发送|发出|转账|付款|支付|扣款|预订|预定|订|下单|购买|删除|移除|修改|更改|更新|变更|改签|创建|新建|添加|批准|授权|开通|导出|分享|发布|部署|操作|继续|答应|同意|进行)';
-CREATE OR REPLACE MACRO cannot_en() AS '(cannot|can''t|can not|could not|couldn''t|unable to|(not|\w+n''t) able to|not (allowed|permitted|authori[sz]ed) to|not in a position to|(decline|refuse) to'
+CREATE OR REPLACE MACRO cannot_en() AS '(cannot|can''t|can not|could not|couldn''t|unable to|(not|\w+n''t|not be|\w+n''t be) able to|not (allowed|permitted|authori[sz]ed) to|not in a position to|(decline|refuse) to'
   || '|(no|\w+n''t have|not have|lack)( the| any)? (authority|permission|authori[sz]ation) to)';
-CREATE OR REPLACE MACRO refusing(p_clause) AS regexp_matches(p_clause, '\b(i|we|i''m|we''re|system)\b.{0,40}\b' || cannot_en() || ' (\w+ ){0,2}' || acts_en() || '\b')
-  OR regexp_matches(p_clause, '^(sorry |unfortunately |regrettably )?(unable to|cannot|can''t|not able to) (\w+ ){0,2}' || acts_en() || '\b')
-  OR regexp_matches(p_clause, '\b(must|have to|had to|need to) (respectfully )?(decline|refuse)\b|\b(against|violates?|violation of)( \w+)? (policy|policies|rules)\b|\b(do|does)(n''t| not) (allow|permit)\b')
+CREATE OR REPLACE MACRO adverbs() AS '((\w+ly|just|now|also|then|even|really|yet|further|help you|in good (faith|conscience)) )*';
+CREATE OR REPLACE MACRO refusing(p_clause) AS regexp_matches(p_clause, '\b(i|we|i''m|we''re|system)\b.{0,40}\b' || cannot_en() || ' ' || adverbs() || acts_en() || '\b')
+  OR regexp_matches(p_clause, '^(sorry |unfortunately |regrettably )?(unable to|cannot|can''t|not able to) ' || adverbs() || acts_en() || '\b')
+  OR regexp_matches(p_clause, '\b(must|have to|had to|need to) (respectfully )?(decline|refuse)\b|\bnot something (that )?(i|we) (can|am able|may|are able)\b|\b(against|violates?|violation of)( \w+)? (policy|policies|rules)\b|\b(do|does)(n''t| not) (allow|permit)\b')
   OR regexp_matches(p_clause, '\b(not|n''t)( \w+)? (possible|allowed|permitted|eligible|refundable)\b|\b(impossible|ineligible|non-?refundable|prohibited|forbidden)\b')
   OR regexp_matches(p_clause, '\b(cannot|can''t|can not|could not|couldn''t|must not|may not) (\w+ )?be (\w+ly )?(processed|completed|done|performed|carried out|executed|fulfilled|honou?red|accommodated|issued|granted'
      || '|refunded|reimbursed|cancell?ed|sent|transferred|paid|charged|booked|ordered|deleted|removed|updated|changed|modified|edited|created|added|approved|authori[sz]ed|allowed|submitted|deployed|shared|exported|waived)\b')
@@ -36,16 +37,17 @@ CREATE OR REPLACE MACRO refuses_nothing(p_sentence) AS is_question(p_sentence)
   OR regexp_matches(p_sentence, '(您|你|他|她|客户|用户|对方|政策|条款|规定|页面)(上|中|里)?(说|写|规定|显示|提示|问).*(无法|不能|不可|不支持|不允许)')
   OR regexp_matches(p_sentence, '\b(so|but|instead|therefore)\b[, ]+(instead,? )?(i|we)(''ve| have)? ?(also |now |already |instead |just )?([a-z]{2,}ed|sent|made|put|did|found|bought|paid|got|(was|were) able)\b|(所以|因此|于是)(我)?(已|就|改|为您|帮您)|已(经)?(改|换)为')
   OR regexp_matches(p_sentence, '\b(enough|wait|imagine|emphasi[sz]e|stress|overstate|help but|no reason|nothing|not that|no one|nobody)\b|不能不|不得不|无法不|能不能|不可或缺|不可避免');
--- the sentences that refuse, each with its clause that does
-CREATE OR REPLACE MACRO refusals(x) AS list_filter(list_transform(list_filter(sentences(x), lambda lam_s: NOT refuses_nothing(lam_s)),
-  lambda lam_s: {'sentence': lam_s, 'clause': list_filter(clauses(lam_s), lambda lam_c: refusing(lam_c))[1]}), lambda lam_s: lam_s.clause IS NOT NULL);
+-- the sentences that refuse, each with its clause that does; most texts hold no word of refusal at all, and are not taken apart
+CREATE OR REPLACE MACRO refusals(x) AS CASE WHEN regexp_matches(x, '(?i)not|n.t\b|unable|declin|refus|impossible|ineligible|refundable|prohibited|forbidden|policy|policies|rules|无|不|没|难|拒绝|违反') THEN list_filter(list_transform(list_filter(sentences(x), lambda lam_s: NOT refuses_nothing(lam_s)),
+  lambda lam_s: {'sentence': lam_s, 'clause': list_filter(clauses(lam_s), lambda lam_c: refusing(lam_c))[1]}), lambda lam_s: lam_s.clause IS NOT NULL) ELSE [] END;
 CREATE OR REPLACE MACRO says_refusal(x) AS coalesce(len(refusals(x)) > 0, false);
 
 -- A yes to what was proposed. Weak: a word that as often only opens a sentence; it counts where nothing is asked.
-CREATE OR REPLACE MACRO yes_negated(p_clause) AS regexp_matches(p_clause, '\b(not|no|never|before|until|unless|if|how|unsure|hardly)\b|n''t\b|\bconfirm (whether|what|when|that you|(the|my) (price|total|cost|date|amount|details?|fee))|\bagree to disagree\b')
+CREATE OR REPLACE MACRO yes_negated(p_clause) AS regexp_matches(p_clause, '\b(not|no|never|before|until|unless|if|how|unsure|hardly)\b|n''t\b|\b(said|say|saying) yes\b|\bconfirm (whether|what|when|that you|(the|my) (price|total|cost|date|amount|details?|fee))|\bagree to disagree\b')
   OR regexp_matches(p_clause, '不是|不可以|不同意|不确认|不好|不行|不对|不要|不能|别|没有?同意|还没|未|如果|要是|若|能否|多少|什么|怎么');
-CREATE OR REPLACE MACRO yes_strong(p_clause) AS regexp_matches(p_clause, '^(oh |well |then |ah |um+ |great |perfect |in that case )*(yes|yea|yeah|yep|yup|yes please|absolutely|definitely|certainly|of course|by all means|agreed|confirmed|approved|oui|lgtm)\b')
-  OR (NOT yes_negated(p_clause) AND (regexp_matches(p_clause, '\b(yes|go ahead|go for it|proceed|please do|do it|do so|do that|make it so|i (hereby |do |can |will |would like to )?(confirm|agree|approve)|confirmed|^confirm(ing)?|agreed|approved|sounds (good|great|fine|perfect)|works for me|fine (by|with) me)\b')
+CREATE OR REPLACE MACRO yes_strong(p_clause) AS regexp_matches(p_clause, '^(oh |well |then |ah |um+ |great |perfect |in that case )*(yes|yea|yeah|yep|yup|yes please|absolutely|definitely|certainly|of course|by all means|agreed|confirmed|approved|oui|ja|sí|sim|lgtm)\b|^(はい|네)')
+  OR (NOT yes_negated(p_clause) AND (regexp_matches(p_clause, '\b(yes|go ahead|go for it|proceed|please do|do it|do so|do that|make it so|i (hereby |do |can |will |would like to )?(confirm|agree|approve)|confirmed|^confirm(ing)?|agreed|approved|sounds (good|great|fine|perfect)|works for me|fine (by|with) me|you have my (approval|consent|permission|ok))\b')
+    OR regexp_matches(p_clause, '^((then|ok|okay|just|now) )*please (now )?(book|order|buy|send|pay|refund|update|change|delete|remove|add|create|make|submit|apply|issue|upgrade|downgrade) (it|this|that)\b')
     OR regexp_matches(p_clause, '^(everything|all|that|this|it|that all)? ?(''s|is|looks|seems|sounds)? ?(all )?(correct|right|fine|good|great|perfect|ok|okay)( to me| with me)?$') AND regexp_matches(p_clause, ' |correct|''s')
     OR regexp_matches(p_clause, '是的|没问题|没错|同意|我确认|已?确认(办理|取消|预订|购买|支付|付款|退款|无误|执行|提交|操作|继续|修改|发送|了|吧)|可以(的|了|办|继续|取消|退|执行|提交|发)|就这么办|就这样|请?继续吧|请(继续|办理|执行|提交|操作)|办吧|照办|麻烦.{0,2}(办|处理|执行)')
     OR regexp_matches(p_clause, '^(是|可以|确认|批准|对)(的|吧|啊|呀|了|哦)*$')));
@@ -62,10 +64,10 @@ CREATE OR REPLACE MACRO says_yes(x) AS coalesce((list_transform([sentences(yes_t
     AND (len(list_filter(lam_c, lambda lam_w: yes_strong(lam_w))) > 0
       OR (len(list_filter(lam_c, lambda lam_w: yes_weak(lam_w))) > 0 AND len(list_filter(lam_s, lambda lam_q: is_question(lam_q))) = 0)))[1]))[1], false);
 -- an agent that puts something before the user and asks for the yes
-CREATE OR REPLACE MACRO asks_to_confirm(x) AS coalesce(regexp_matches(lower(x), '\b(do|would|shall|should|may|can|could) (you|i|we)\b[^.?\n]*\b(proceed|go ahead|confirm|continue|like me to|want me to|approve)\b[^.?\n]*\?')
+CREATE OR REPLACE MACRO asks_to_confirm(x) AS coalesce(regexp_matches(x, '(?i)\?|please|yes|let me know|请|是否|吗|要不要') AND (regexp_matches(lower(x), '\b(do|would|shall|should|may|can|could) (you|i|we)\b[^.?\n]*\b(proceed|go ahead|confirm|continue|like me to|want me to|approve)\b[^.?\n]*\?')
   OR regexp_matches(lower(x), '\bplease (confirm|reply|respond)\b|\b(reply|respond|answer|type|say|confirm)\b[^.?\n]{0,20}\byes\b|\b(is|are) (this|that|it|these|everything|all)[^.?\n]{0,30} (correct|ok|okay|right|fine|alright) ?\?|\bdo you (agree|approve|confirm)\b|\b(are you sure|ready to proceed)\b[^.?\n]*\?')
   OR regexp_matches(lower(x), '\blet me know (if|whether)\b[^.?\n]*\b(proceed|go ahead|confirm|correct|continue|okay|ok|works|like me to|want me to)\b')
-  OR regexp_matches(x, '请您?(先)?(确认|回复)|是否(确认|继续|同意|需要我)|(可以|行|对|好|确认|继续|办理|同意)吗|要不要(我|继续)|需要我.{0,30}吗'), false);
+  OR regexp_matches(x, '请您?(先)?(确认|回复)|是否(确认|继续|同意|需要我)|(可以|行|对|好|确认|继续|办理|同意)吗|要不要(我|继续)|需要我.{0,30}吗')), false);
 -- What kind of act words name, in a text or in a tool's name. Booking, order and payment are things as often as acts: only their verbs count.
 CREATE OR REPLACE MACRO acts_of(x) AS list_transform(list_filter([
   {'act': 'refund', 'named': regexp_matches(x, '\b(non-?)?refund(s|ed|ing|able)?\b|\breimburs|退款|退费|退货')}, {'act': 'cancel', 'named': regexp_matches(x, '\bcancel|\bvoid(ed|ing)?\b|取消|退订|退票')},
@@ -85,7 +87,7 @@ CREATE OR REPLACE MACRO tool_thing(p_tool) AS rtrim(list_filter(string_split(too
   '^(refund|reimburse|cancel|void|send|sms|e?mail|message|notify|forward|pay|payout|charge|transfer|wire|book|reserve|purchase|buy|delete|remove|erase|wipe|purge|drop|update|change|modify|edit|alter|adjust|switch|upgrade|downgrade|create|add|register|insert|grant|approve|authori[sz]e|deploy|publish|release|merge|share|export|disclose|upload)$'))[-1], 's');
 -- What a refusing clause refuses: the verb after its no; where that says little (process, issue, 办理), what else the clause names.
 CREATE OR REPLACE MACRO refused_verb(p_clause) AS CASE WHEN regexp_matches(p_clause, '\b(non-?|not )refundable\b') THEN 'refund' ELSE
-  regexp_extract(p_clause, cannot_en() || ' (?:\w+ ){0,2}?' || acts_en() || '\b|(?:cannot|can''t|not) (?:\w+ly )?be (?:\w+ly )?(\w+)|(?:无法|不能|不可以?|不予)(?:.{0,8}?)' || acts_zh()) END;
+  regexp_extract(p_clause, cannot_en() || ' ' || adverbs() || acts_en() || '\b|(?:cannot|can''t|not) (?:\w+ly )?be (?:\w+ly )?(\w+)|(?:无法|不能|不可以?|不予)(?:.{0,8}?)' || acts_zh()) END;
 CREATE OR REPLACE MACRO refused_acts(p_clause) AS acts_of(CASE WHEN regexp_matches(refused_verb(p_clause), '(^|(process|complet|do|done|proceed|perform|execut|fulfil|honou?r|accommodat|help|assist|offer|provid|issu|giv|mak|made|submit|appl|allow|permit|compl|continu|handl|arrang)(e|ed|n|y|ied)?|办理|处理|完成|执行|受理|提供|满足|协助|帮|操作|继续|答应|同意|进行)$')
   THEN p_clause ELSE refused_verb(p_clause) END);
 -- "I cannot do this": nothing is named, so it is about what is on the table
@@ -103,7 +105,7 @@ CREATE OR REPLACE MACRO codes_in(x) AS list_distinct(list_transform(list_filter(
 -- a tool that hands the talk over to a person: transfer_to_human_agents, escalateToHuman, human_handoff, 转人工
 CREATE OR REPLACE MACRO hands_over(p_tool) AS coalesce(regexp_matches(words(p_tool), '(transfer|hand|escalat|rout|forward|connect)[a-z]*[^a-z].*(human|operator|representative|supervisor|live[^a-z]?agent)|human[^a-z]?hand|转接?人工'), false);
 -- JSON as text with its \u escapes read; as it stands where one of them is half a character
-CREATE OR REPLACE MACRO json_text(j) AS coalesce(try(json(j)::VARCHAR), j::VARCHAR);
+CREATE OR REPLACE MACRO json_text(j) AS CASE WHEN contains(j::VARCHAR, '\u') THEN coalesce(try(json(j)::VARCHAR), j::VARCHAR) ELSE j::VARCHAR END;
 -- the values among a call's parameters, however deep, as lower-case texts; keys are none
 CREATE OR REPLACE MACRO values_in(p_params) AS list_distinct(list_transform(list_transform(regexp_extract_all(json_text(p_params), '("(?:[^"\\]|\\.)*"|-?\d[\d.eE+-]*)\s*[,}\]]', 1),
   lambda lam_j: coalesce(try(lam_j::JSON ->> '$'), lam_j)), lambda lam_j: lower(lam_j)));
@@ -119,7 +121,7 @@ CREATE OR REPLACE MACRO addresses_from(p_text) AS list_distinct(list_filter(flat
   list_transform(list_filter(regexp_extract_all(p_text, '\b(?:0x[0-9a-f]{40}|bc1[a-z0-9]{20,60}|[13][a-z0-9]{25,34})\b'), lambda lam_w: NOT regexp_full_match(lam_w, '[0-9a-f]+')), lambda lam_w: 'wallet:' || lam_w),
   list_transform(regexp_extract_all(p_text, '\+\d[\d ()./-]{6,18}\d|\b1[3-9]\d{9}\b'), lambda lam_p: 'phone:' || right(regexp_replace(lam_p, '\D', '', 'g'), 10))
   ]), lambda lam_x: lam_x IS NOT NULL));
-CREATE OR REPLACE MACRO addresses_in(x) AS addresses_from(address_text(x));
+CREATE OR REPLACE MACRO addresses_in(x) AS CASE WHEN regexp_matches(x, '[@＠]|:(\\?/){2}|[wW]{3}[.．]|0[xX][0-9a-fA-F]{8}|[bB][cC]1|\+\d|\b1[3-9]\d{9}\b|[A-Za-z]{2}\d\d ?[A-Za-z0-9]{4} ?[A-Za-z0-9]*\d|(?i:acc(oun)?t)|账|卡号|[\[({](at|AT|@)[\])}]|[：／]|[A-Za-z0-9]{26}') THEN addresses_from(address_text(x)) ELSE [] END;
 -- text that speaks to the agent; and text that asks anybody to send something somewhere
 CREATE OR REPLACE MACRO commands_agent(x) AS coalesce(regexp_matches(lower(x), '\b(ignore|disregard|forget|override) (all |any )?(the |your |my )?(previous|prior|above|earlier|preceding|system|other)\b|\b(system|developer) (prompt|override)\b|\bnew instructions?\b'
   || '|<\s*/?(important|system|information|instructions?|admin)\s*>|\b(you are|as) an? (ai|assistant|agent|language model)\b|\bdo(n''t| not) (tell|inform|mention|show|alert) |\b(ai|assistant|agent)s?,?( \w+)? (must|should|please|need to|are to)\b|忽略(之前|以上|先前|上述|前面)|不要(告诉|告知|通知)|(系统|新的?)(提示|指令)|(智能体|助手).{0,6}(必须|请|应)'), false);

@@ -22,13 +22,23 @@ WITH tools AS (
     FROM (SELECT DISTINCT tool FROM events WHERE ts >= $since - $lookback AND ts < $until AND kind = 'tool_executed')
     WHERE tool IS NOT NULL
 ),
-exposed AS (  -- talks in which something was read from outside
-    SELECT DISTINCT coalesce(e.tenant, '') AS tenant, coalesce(e.trace_id, e.session) AS run
-    FROM events e
-    JOIN tools t USING (tool)
-    WHERE e.ts >= $since - $lookback AND e.ts < $until AND e.kind = 'tool_executed' AND e.response IS NOT NULL AND coalesce(e.op, '') <> 'commit'
-      AND (t.outside OR (e.host IS NOT NULL AND egress_listed() AND NOT host_listed(e.host)))
+active AS (  -- talks in which the agent does something in the range
+    SELECT coalesce(tenant, '') AS tenant, coalesce(trace_id, session) AS run
+    FROM calls
+    WHERE last_ts >= $since AND ts < $until AND (op = 'commit' OR host IS NOT NULL)
+    UNION
+    SELECT coalesce(tenant, ''), coalesce(trace_id, session) FROM events WHERE ts >= $since AND ts < $until AND kind = 'egress'
 ),
+named AS (  -- the addresses that were read there from outside, at whatever time
+    SELECT tenant, run, unnest(addresses_in(content)) AS address
+    FROM (SELECT coalesce(e.tenant, '') AS tenant, coalesce(e.trace_id, e.session) AS run, json_text(e.response) AS content
+          FROM events e
+          JOIN tools t USING (tool)
+          SEMI JOIN active a ON a.tenant = coalesce(e.tenant, '') AND a.run = coalesce(e.trace_id, e.session)
+          WHERE e.ts >= $since - $lookback AND e.ts < $until AND e.kind = 'tool_executed' AND e.response IS NOT NULL AND coalesce(e.op, '') <> 'commit'
+            AND (t.outside OR (e.host IS NOT NULL AND egress_listed() AND NOT host_listed(e.host))))
+),
+exposed AS (SELECT DISTINCT tenant, run FROM named),
 acts AS (  -- what the agent did or tried there
     SELECT coalesce(c.tenant, '') AS tenant, coalesce(c.trace_id, c.session) AS run, agent, actor(agent, principal, session, c.trace_id, source) AS subject,
            call_key AS id, tool, op = 'commit' AS changes, call_id, host, params,
@@ -45,12 +55,13 @@ acts AS (  -- what the agent did or tried there
     SEMI JOIN exposed x ON x.tenant = coalesce(e.tenant, '') AND x.run = coalesce(e.trace_id, e.session)
     WHERE e.ts >= $since AND e.ts < $until AND e.kind = 'egress'
 ),
-wanted AS (  -- the addresses of what changes something; of what only calls out, the host
+sent AS (  -- the addresses of what changes something; of what only calls out, the host
     SELECT * EXCLUDE (params, host), unnest(list_distinct(CASE WHEN changes THEN addresses_in(json_text(params)) ELSE [] END
                                                           || CASE WHEN host IS NOT NULL THEN ['host:' || host] ELSE [] END)) AS address
     FROM acts
     WHERE ts >= $since AND ts < $until
 ),
+wanted AS (FROM sent SEMI JOIN named USING (tenant, run, address)),  -- there should be few
 heard AS (  -- everything that was said, read and sent in those talks
     SELECT coalesce(e.tenant, '') AS tenant, coalesce(e.trace_id, e.session) AS run, e.ts, e.event_id, e.tool, e.params, e.kind,
            e.role IN ('user', 'human', 'system', 'developer') AS told, e.text, json_text(e.response) AS content,
@@ -70,7 +81,7 @@ sources AS (  -- rank: of one instant, what was read comes first
     FROM heard WHERE kind = 'tool_executed'
 ),
 sighted AS (
-    SELECT s.* EXCLUDE (body) FROM (SELECT * EXCLUDE (tool), unnest(addresses_in(body)) AS address FROM sources WHERE body IS NOT NULL) s
+    SELECT s.* FROM (SELECT * EXCLUDE (tool, body), unnest(addresses_in(body)) AS address FROM sources WHERE body IS NOT NULL) s
     SEMI JOIN wanted w ON w.tenant = s.tenant AND w.run = s.run AND w.address = s.address
     UNION ALL BY NAME
     SELECT DISTINCT tenant, run, ts, 2 AS rank, address, true AS asked FROM wanted

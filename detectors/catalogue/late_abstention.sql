@@ -15,14 +15,17 @@
 
 -- Per talk, since the user's last words: the first trigger, the calls that begin after it, and the abstention (a refusal in words, a hand-over
 -- to a person, the stance abstain). A trigger is a denial, a logged signal, an error that says not allowed, a stance of abstain or clarify.
-WITH heard AS (
+WITH hand_overs AS (SELECT tool FROM (SELECT DISTINCT tool FROM events WHERE ts >= $since AND ts < $until AND kind = 'tool_executed') WHERE hands_over(tool)),
+heard AS (
     SELECT coalesce(tenant, '') AS tenant, coalesce(trace_id, session) AS run, ts, event_id, agent,
            actor(agent, principal, session, trace_id, source) AS subject, stance,
            CASE WHEN kind IN ('message', 'model_call') AND role IN ('assistant', 'agent', 'model') THEN refusals(text) ELSE [] END AS said,
-           kind = 'tool_executed' AND hands_over(tool) AS over
+           kind = 'tool_executed' AND coalesce(tool IN (FROM hand_overs), false) AS over
     FROM events
     WHERE ts >= $since AND ts < $until AND coalesce(trace_id, session) IS NOT NULL
-      AND kind IN ('message', 'model_call', 'agent_run', 'other', 'tool_decided', 'tool_executed') AND (text IS NOT NULL OR stance = 'abstain' OR kind = 'tool_executed')
+      AND ((kind IN ('message', 'model_call') AND role IN ('assistant', 'agent', 'model') AND text IS NOT NULL)
+        OR (kind IN ('message', 'model_call', 'agent_run', 'other', 'tool_decided', 'tool_executed') AND stance = 'abstain')
+        OR (kind = 'tool_executed' AND tool IN (FROM hand_overs)))
 ),
 abstained AS (  -- of one instant, one
     SELECT tenant, run, ts, min(event_id) AS event_id, min(agent) AS agent, min(subject) AS subject,
@@ -48,14 +51,14 @@ triggers AS (
 steps AS (  -- what happened in those talks, a row each
     SELECT tenant, run, ts, 'trigger' AS step, event_id, trigger FROM triggers
     UNION ALL
-    SELECT c.* FROM (SELECT coalesce(tenant, '') AS tenant, coalesce(trace_id, session) AS run,
+    SELECT c.* EXCLUDE (tool) FROM (SELECT coalesce(tenant, '') AS tenant, coalesce(trace_id, session) AS run,
                             unnest([{'ts': ts, 'step': 'call', 'event_id': event_ids[1]},
                                     {'ts': CASE WHEN op = 'commit' AND status = 'ok' THEN executed_at END, 'step': 'commit', 'event_id': executed_by}], recursive := true),
-                            NULL AS trigger
+                            NULL AS trigger, tool
                      FROM calls
-                     WHERE last_ts >= $since - $lookback AND ts < $until AND NOT coalesce(hands_over(tool), false)) c
+                     WHERE last_ts >= $since - $lookback AND ts < $until ) c
     SEMI JOIN runs r USING (tenant, run)
-    WHERE c.ts >= $since - $lookback AND c.ts < $until
+    WHERE c.ts >= $since - $lookback AND c.ts < $until AND NOT hands_over(c.tool)
     UNION ALL
     SELECT coalesce(e.tenant, ''), coalesce(e.trace_id, e.session), e.ts, 'user', e.event_id, NULL
     FROM events e

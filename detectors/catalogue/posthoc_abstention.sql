@@ -12,14 +12,17 @@
 -- [params]
 -- within    = { type = "interval", default = "30 minutes", min = "1 second", max = "1 hour" }
 
-WITH heard AS (  -- by the agent's words; by the stance that it or the gate logged; by a call that hands over to a person
+WITH hand_overs AS (SELECT tool FROM (SELECT DISTINCT tool FROM events WHERE ts >= $since AND ts < $until AND kind = 'tool_executed') WHERE hands_over(tool)),
+heard AS (  -- by the agent's words; by the stance that it or the gate logged; by a call that hands over to a person
     SELECT coalesce(tenant, '') AS tenant, coalesce(trace_id, session) AS run, ts, event_id, tool, params_digest, text, stance, agent,
            actor(agent, principal, session, trace_id, source) AS subject,
            CASE WHEN kind IN ('message', 'model_call') AND role IN ('assistant', 'agent', 'model') THEN refusals(text) ELSE [] END AS said,
-           kind = 'tool_executed' AND coalesce(status, 'ok') = 'ok' AND hands_over(tool) AS over
+           kind = 'tool_executed' AND coalesce(status, 'ok') = 'ok' AND coalesce(tool IN (FROM hand_overs), false) AS over
     FROM events
-    WHERE ts >= $since AND ts < $until AND kind IN ('message', 'model_call', 'agent_run', 'other', 'tool_decided', 'tool_executed')
-      AND coalesce(trace_id, session) IS NOT NULL AND (text IS NOT NULL OR stance = 'abstain' OR kind = 'tool_executed')
+    WHERE ts >= $since AND ts < $until AND coalesce(trace_id, session) IS NOT NULL
+      AND ((kind IN ('message', 'model_call') AND role IN ('assistant', 'agent', 'model') AND text IS NOT NULL)
+        OR (kind IN ('message', 'model_call', 'agent_run', 'other', 'tool_decided', 'tool_executed') AND stance = 'abstain')
+        OR (kind = 'tool_executed' AND tool IN (FROM hand_overs)))
 ),
 refused AS (
     SELECT *, coalesce(refused_acts(clause), []) AS acts,
@@ -40,7 +43,7 @@ commits AS (  -- what the same agents had carried out
     FROM calls c
     SEMI JOIN runs r ON r.tenant = coalesce(c.tenant, '') AND r.run = coalesce(c.trace_id, c.session)
     WHERE c.last_ts >= $since - $lookback AND c.ts < $until AND c.executed_at >= $since - $within AND c.executed_at < $until
-      AND c.op = 'commit' AND c.status = 'ok' AND NOT coalesce(hands_over(c.tool), false)
+      AND c.op = 'commit' AND c.status = 'ok' AND NOT hands_over(c.tool)
 ),
 marks AS (  -- what turns the talk to something else: the user's words, a call that was denied or failed
     SELECT coalesce(e.tenant, '') AS tenant, coalesce(e.trace_id, e.session) AS run, e.ts,

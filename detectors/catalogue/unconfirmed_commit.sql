@@ -17,18 +17,22 @@
 -- Consent is the user's last message at or before the execution. It must hold a yes (says_yes) that answers the agent's last question: a yes
 -- that came before the question is none. `tools`: names as in "refund*, *.delete", for which a yes is asked. A tool for which the policy
 -- demands an approval is told of as high: its policy asks for a yes.
-WITH ran AS (
+WITH asked_for AS (
+    SELECT tool FROM (SELECT DISTINCT tool FROM calls WHERE last_ts >= $since AND ts < $until AND op = 'commit')
+    WHERE NOT coalesce(hands_over(tool), false) AND len(list_filter(string_split($tools, ','), lambda x: coalesce(tool, '') GLOB trim(x))) > 0
+),
+ran AS (
     SELECT coalesce(tenant, '') AS tenant, coalesce(trace_id, session) AS run, agent, actor(agent, principal, session, trace_id, source) AS subject,
            call_key, call_id, tool, params, executed_at AS ts, executed_by
     FROM calls
     WHERE executed_at >= $since AND executed_at < $until AND last_ts >= $since AND ts < $until
-      AND op = 'commit' AND coalesce(status, 'ok') <> 'error' AND coalesce(trace_id, session) IS NOT NULL AND NOT coalesce(hands_over(tool), false)
+      AND op = 'commit' AND coalesce(status, 'ok') <> 'error' AND coalesce(trace_id, session) IS NOT NULL
       AND NOT coalesce(approved_at <= executed_at, false)
-      AND len(list_filter(string_split($tools, ','), lambda x: coalesce(tool, '') GLOB trim(x))) > 0
+      AND tool IN (FROM asked_for)
 ),
 said AS (  -- what was said in their talks; words of one instant are one message
     SELECT coalesce(e.tenant, '') AS tenant, coalesce(e.trace_id, e.session) AS run, e.ts, e.role IN ('user', 'human') AS by_user,
-           string_agg(e.text, chr(10) ORDER BY e.event_id) AS text, list(e.event_id) AS ids
+           CASE WHEN count(*) = 1 THEN any_value(e.text) ELSE string_agg(e.text, chr(10) ORDER BY e.event_id) END AS text, list(e.event_id) AS ids
     FROM events e
     SEMI JOIN ran r ON r.tenant = coalesce(e.tenant, '') AND r.run = coalesce(e.trace_id, e.session)
     WHERE e.ts >= $since - $lookback AND e.ts < $until AND e.kind IN ('message', 'model_call') AND e.text IS NOT NULL
@@ -42,13 +46,17 @@ answered AS (  -- the user's last words before each commit
     WHERE u.ts >= r.ts - $lookback
 ),
 weighed AS (
-    SELECT a.*, says_yes(a.words) AS yes, coalesce(q.ts > a.user_at, false) AS asked_since, q.ids AS question_ids,
-           -- an order: the user names the act, and every value that was sent
-           coalesce(list_has_any(acts_of(own_words(a.words)), acts_of(tool_words(a.tool)))
-             AND len(values_in(a.params)) > 0 AND len(list_filter(values_in(a.params), lambda x: NOT contains(lower(a.words), x))) = 0, false) AS ordered
+    SELECT a.*, coalesce(q.ts > a.user_at, false) AS asked_since, q.ids AS question_ids
     FROM answered a
+    JOIN (SELECT words, says_yes(words) AS yes FROM (SELECT DISTINCT words FROM answered)) y USING (words)
     ASOF LEFT JOIN (SELECT * FROM said WHERE NOT by_user AND asks_to_confirm(text)) q
       ON q.tenant = a.tenant AND q.run = a.run AND q.ts <= a.ts
+    WHERE NOT y.yes OR q.ts > a.user_at
+),
+found AS (  -- an order: the user names the act, and every value that was sent
+    SELECT *, coalesce($orders = 'enough' AND list_has_any(acts_of(own_words(words)), acts_of(tool_words(tool)))
+                AND len(values_in(params)) > 0 AND len(list_filter(values_in(params), lambda x: NOT contains(lower(words), x))) = 0, false) AS ordered
+    FROM weighed
 ),
 asked AS (SELECT coalesce(list_transform(list_filter(arr(policy_doc() -> '$.tools'), lambda x: x ->> 'action' = 'require_approval'), lambda x: x ->> 'name'), []) AS tools)
 SELECT subject, tenant, least(user_at, ts) AS started_at, ts AS ended_at,
@@ -56,5 +64,5 @@ SELECT subject, tenant, least(user_at, ts) AS started_at, ts AS ended_at,
        agent, CASE WHEN list_contains(k.tools, tool) THEN 'high' ELSE 'medium' END AS severity,
        tool, call_id, run, left(words, 200) AS last_words,
        CASE WHEN asked_since THEN 'the agent asked after the user''s last words' ELSE 'no clear yes in the user''s last words' END AS reason
-FROM weighed, asked k
-WHERE (NOT yes OR asked_since) AND NOT (ordered AND $orders = 'enough')
+FROM found, asked k
+WHERE NOT ordered
