@@ -4,14 +4,15 @@
 # why       = "A person had to say yes to exactly this call, and it ran without that yes: nobody answered, the answer was no, it came too late, or it was for other parameters. Approving one customer's export is not approving all."
 # respond   = "Compare what was asked for with what ran: both are in the evidence. Stop the agent if the answer was no or the parameters differ, and undo what the call did. If nobody answered, find out which gateway let it through without waiting. If your approvals are logged elsewhere, connect that log: the alert goes by itself."
 # respond_zh = "对照申请内容与实际执行内容，两者都在证据里。若答复是拒绝或参数不同，停掉该智能体并撤销这次调用的效果。若无人答复，查清是哪个网关没有等待就放行。若审批记录在别处，把那份日志接进来，告警会自行撤回。"
-# quiet     = "An approval whose yes came first and whose parameters were not logged. A gate that asked for approval and then allowed the same call itself. Two clocks that differ: a yes that seems to come after the execution. Without any answer in a day of log the alert is only medium: then approvals are probably logged elsewhere."
-# lookback  = "1 day"
+# quiet     = "An approval whose yes came first and whose parameters were not logged. A gate that asked for approval and then allowed the same call itself. Two clocks that differ: a yes that seems to come after the execution. With `unanswered` as it is, a request that nobody answered, where neither its source nor its agent has had a yes in the log for a week: coding agents ask at the prompt, and no log sees the answer."
+# lookback  = "7 days"
 # gap       = "30 minutes"
 # needs     = ["tool", "status", "decision or kind approval_requested", "call_id or approval_id or params_digest"]
 # kinds     = ["tool_proposed", "tool_decided", "tool_executed", "approval_requested", "approval_decided"]
 # inhibited_by = ["denied_then_executed"]
 # facts     = ["tool", "how", "how_zh", "asked_at", "answered_at", "approver", "asked_params", "params", "call_id", "trace_id"]
 # [params]
+# unanswered    = { type = "text", default = "where answers are logged", choices = ["where answers are logged", "always"] }
 # answer_within = { type = "interval", default = "1 day", min = "1 minute", max = "1 day" }
 # other_within  = { type = "interval", default = "1 hour", min = "1 minute", max = "1 day" }
 """What was executed, held against the approvals of it: the state machine of controls/approval.py.
@@ -19,6 +20,9 @@
 SQL keeps what is in order out of it: an execution behind a yes, with no no and the same parameters.
 """
 
+from bisect import bisect_right
+from collections import defaultdict
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -26,7 +30,7 @@ from detectors.controls.approval import Event, State, covers, latest
 from ingest.store import Db, fetch
 
 # An execution and each word on its approval: in the events of its call, or under its approval id.
-# Digests compare where both were made of the parameters themselves, or by one source.
+# Digests compare where both were made of parameters that name the same things, or by one source.
 LINKED = """
     WITH hot AS (
         SELECT call_key, coalesce(tenant, '') AS tenant, tool, call_id, trace_id, event_ids, ts, last_ts,
@@ -63,7 +67,7 @@ LINKED = """
     ),
     named AS (
         SELECT DISTINCT r.tenant, r.subject, r.tool, r.call_id, r.trace_id, r.ts AS ran_at, r.event_id AS ran_by,
-               r.params AS ran_params, w.event_id, w.ts, w.approver, w.params,
+               r.params AS ran_params, w.event_id, w.ts, w.source, w.approver, w.params,
                CASE WHEN w.kind = 'approval_requested' OR w.decision = 'require_approval' THEN 'pending'
                     WHEN w.kind = 'approval_decided' AND w.decision = 'allow' THEN 'approved'
                     WHEN w.kind = 'approval_decided' AND w.decision = 'deny'
@@ -71,7 +75,8 @@ LINKED = """
                     WHEN w.decision = 'allow' THEN 'allowed' END AS what,
                coalesce(r.exact, r.params_digest) AS ran_digest,
                CASE WHEN r.truncated OR w.truncated THEN NULL
-                    WHEN r.exact IS NOT NULL AND w.params IS NOT NULL THEN w.params_digest
+                    WHEN r.exact IS NOT NULL AND w.params IS NOT NULL
+                    THEN CASE WHEN list_has_any(json_keys(r.params), json_keys(w.params)) THEN w.params_digest END
                     WHEN r.params IS NULL AND w.params IS NULL AND r.source = w.source
                     THEN w.params_digest END AS digest
         FROM runs r
@@ -88,7 +93,7 @@ LINKED = """
     )
     SELECT tenant, subject, tool, call_id, trace_id, ran_at, ran_by, ran_params, ran_digest,
            list({'ts': ts, 'what': what, 'by': approver, 'digest': digest, 'event_id': event_id,
-                 'params': params} ORDER BY ts, event_id) AS words
+                 'source': source, 'params': params} ORDER BY ts, event_id) AS words
     FROM asked
     WHERE what IS NOT NULL
     GROUP BY ALL
@@ -140,14 +145,21 @@ OTHERS = """
     FROM seen s
     JOIN events e ON e.event_id = s.executed_by AND e.ts = s.ran AND e.ts >= $since AND e.ts < $until
     WHERE s.ran >= $since AND s.last_ask.ts >= s.ran - $other_within AND s.own_ask IS NULL
+      AND list_has_any(json_keys(s.last_ask.params::JSON), json_keys(s.params))
       AND s.first_ran >= s.first_ask AND NOT coalesce(e.truncated, false)
 """
-# Whose approvals are answered in the log at all.
+# Who logs a yes at all, and when: many let people answer where no log sees it.
 ANSWERS = """
-    SELECT coalesce(tenant, '') AS tenant, ts FROM events
-    WHERE kind = 'approval_decided' AND decision IS NOT NULL
+    SELECT coalesce(tenant, '') AS tenant, source, ts,
+           actor(agent, principal, session, trace_id, source) AS subject
+    FROM events
+    WHERE kind = 'approval_decided' AND decision = 'allow'
       AND ts >= $since - $lookback AND ts < $until
+      AND (list_contains($sources, source)
+           OR list_contains($subjects, actor(agent, principal, session, trace_id, source)))
+    ORDER BY ts
 """
+DAY = timedelta(days=1)  # parts of one call and its approval lie no further apart
 HOW = {
     "pending": ("without an approval", "无人批准"),
     "rejected": ("after its approval was refused", "审批被拒"),
@@ -163,17 +175,48 @@ def find(
     until: datetime,
     *,
     lookback: timedelta,
+    unanswered: str,
     answer_within: timedelta,
     other_within: timedelta,
 ) -> list[dict[str, Any]]:
     """One row per execution that no approval covers."""
-    span = {"since": since, "until": until, "lookback": lookback}
+    span = {"since": since, "until": until, "lookback": DAY}
     linked = fetch(db, LINKED, **span, answer_within=answer_within)
-    found = [row for run in linked if (row := _held(run, answer_within))]
-    if any(row["how"] == HOW["pending"][0] for row in found):
-        _grade(found, fetch(db, ANSWERS, **span), lookback)
+    held = [(run, row) for run in linked if (row := _held(run, answer_within))]
+    open_ = [(run, row) for run, row in held if row["answered_at"] is None]
+    found = [row for _, row in held if row["answered_at"] is not None]
+    sources = sorted({each["source"] for run, _ in open_ for each in run["words"]})
+    subjects = sorted({row["subject"] for _, row in open_})
+    if open_:
+        week = {**span, "lookback": lookback, "sources": sources, "subjects": subjects}
+        answers = _Answers(fetch(db, ANSWERS, **week), lookback)
+        for run, row in open_:
+            known = answers.near(run, row["ended_at"])
+            if known or unanswered == "always":
+                found.append(row if known else row | {"severity": "medium"})
     others = fetch(db, OTHERS, **span, other_within=other_within)
     return found + [row | _how("approved") for row in others]
+
+
+class _Answers:
+    """When a yes was logged, by a source or for an agent."""
+
+    def __init__(self, rows: Sequence[dict[str, Any]], lookback: timedelta) -> None:
+        self._times: dict[tuple[str, str, str], list[datetime]] = defaultdict(list)
+        self._lookback = lookback
+        for each in rows:
+            for kind in ("source", "subject"):
+                self._times[each["tenant"], kind, each[kind]].append(each["ts"])
+
+    def near(self, run: dict[str, Any], ts: datetime) -> bool:
+        """Within the lookback before `ts`."""
+        who = {("source", each["source"]) for each in run["words"]} | {("subject", run["subject"])}
+        for kind, name in who:
+            times = self._times.get((run["tenant"], kind, name), [])
+            at = bisect_right(times, ts)
+            if at and times[at - 1] >= ts - self._lookback:
+                return True
+        return False
 
 
 def _held(run: dict[str, Any], answer_within: timedelta) -> dict[str, Any] | None:
@@ -186,7 +229,7 @@ def _held(run: dict[str, Any], answer_within: timedelta) -> dict[str, Any] | Non
     if covers(approval, run["ran_digest"]):
         return None
     asked = next((each for each in run["words"] if each["what"] == "pending"), run["words"][0])
-    answered = approval.state in ("approved", "rejected", "expired")
+    answered = approval.state != "pending"
     return {
         **{key: run[key] for key in ("subject", "tenant", "tool", "call_id", "trace_id")},
         "started_at": asked["ts"],
@@ -205,15 +248,3 @@ def _held(run: dict[str, Any], answer_within: timedelta) -> dict[str, Any] | Non
 def _how(found: State) -> dict[str, str]:
     english, chinese = HOW[found]
     return {"how": english, "how_zh": chinese}
-
-
-def _grade(found: list[dict[str, Any]], answers: list[dict[str, Any]], lookback: timedelta) -> None:
-    """Where no approval is ever answered in the log, that this one was not says less."""
-    times: dict[str, list[datetime]] = {}
-    for each in answers:
-        times.setdefault(each["tenant"], []).append(each["ts"])
-    for row in found:
-        low, high = row["ended_at"] - lookback, row["ended_at"]
-        known = any(low <= ts <= high for ts in times.get(row["tenant"], ()))
-        if row["how"] == HOW["pending"][0] and not known:
-            row["severity"] = "medium"

@@ -42,6 +42,11 @@ of_hot AS (
               AND h.subject = actor(c.agent, c.principal, c.session, c.trace_id, c.source)
     WHERE c.last_ts >= $since - $lookback AND c.ts < $until
 ),
+spare AS (
+    SELECT tenant, subject, tool, said_at, decided_at, params_digest
+    FROM of_hot
+    WHERE decision <> 'deny' AND decided_at >= $since - 2 * $late AND coalesce(ran_at > said_at + $late, true)
+),
 ran AS (
     SELECT *, coalesce(said_at <= ran_at + $late, false) AS decided
     FROM of_hot
@@ -70,10 +75,8 @@ SELECT f.subject, f.tenant, f.ran_at AS started_at, f.ran_at + $late AS ended_at
        f.tool, f.op, f.status, f.decided_n AS decided, f.usual_of, f.last_decided_at, f.source, f.call_id, f.trace_id
 FROM fired f
 ANTI JOIN spoken USING (call_key, ran_at)
-WHERE NOT EXISTS (  -- a yes that lost its call's id: to the same parameters, and nothing else was done on it
-    FROM of_hot y
-    WHERE y.tenant = f.tenant AND y.subject = f.subject AND y.tool = f.tool AND y.call_key <> f.call_key
-      AND y.decision <> 'deny'
+WHERE NOT EXISTS (  -- a yes that lost its call's id: to the same parameters, and nothing was done on it
+    FROM spare y
+    WHERE y.tenant = f.tenant AND y.subject = f.subject AND y.tool = f.tool
       AND (y.said_at BETWEEN f.ran_at - $late AND f.ran_at + $late OR y.decided_at BETWEEN f.ran_at - $late AND f.ran_at + $late)
-      AND (y.ran_at IS NULL OR y.ran_at > f.ran_at + $late)
       AND coalesce(y.params_digest = f.params_digest, true))

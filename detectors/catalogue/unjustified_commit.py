@@ -44,39 +44,36 @@ EVENTS = """
         WHERE kind = 'tool_executed' AND coalesce(op, 'commit') = 'commit' AND ts >= $since AND ts < $until
           AND coalesce(trace_id, session) IS NOT NULL
     ),
-    telling AS (
-        SELECT e.*, d.run
-        FROM events e
-        JOIN done d ON d.tenant = coalesce(e.tenant, '') AND d.run = coalesce(e.trace_id, e.session)
-        WHERE e.ts >= $since - $lookback AND e.ts < $until
+    kept AS (  -- runs of which the log has something to say
+        SELECT DISTINCT coalesce(tenant, '') AS tenant, coalesce(trace_id, session) AS run
+        FROM events
+        WHERE ts >= $since - $lookback AND ts < $until AND EXISTS (FROM done)
+          AND ($basis = 'all' OR stance IN ('clarify', 'abstain') OR list_has_any(signals, $facts)
+               OR (kind = 'tool_executed' AND op <> 'commit'
+                   AND (response_rows = 0 OR response::VARCHAR IN ('[]', '{}', '""', 'null')
+                        OR (status = 'error' AND regexp_matches(error, $not_found, 'i')))))
     ),
-    kept AS (
-        SELECT coalesce(tenant, '') AS tenant, run
-        FROM telling
-        GROUP BY ALL
-        HAVING $basis = 'all' OR bool_or(stance IN ('clarify', 'abstain'))
-            OR bool_or(list_has_any(signals, $facts))
-            OR bool_or(kind = 'tool_executed' AND op <> 'commit' AND (response_rows = 0
-                OR response::VARCHAR IN ('[]', '{}', '""', 'null')
-                OR (status = 'error' AND regexp_matches(error, $not_found, 'i'))))
+    runs AS (
+        SELECT * FROM done SEMI JOIN kept USING (tenant, run)
     ),
     joined AS (
         SELECT coalesce(c.tenant, '') AS tenant, k.run, c.call_key, c.tool, c.op, c.call_id, c.params,
                c.target, actor(c.agent, c.principal, c.session, c.trace_id, c.source) AS subject,
                unnest(c.event_ids) AS event_id
         FROM calls c
-        JOIN kept k ON k.tenant = coalesce(c.tenant, '') AND k.run = coalesce(c.trace_id, c.session)
+        JOIN runs k ON k.tenant = coalesce(c.tenant, '') AND k.run = coalesce(c.trace_id, c.session)
         WHERE c.last_ts >= $since - $lookback AND c.ts < $until
     )
-    SELECT coalesce(t.tenant, '') AS tenant, t.run, t.event_id, t.ts, t.kind, t.role, t.stance, t.signals,
+    SELECT k.tenant, k.run, t.event_id, t.ts, t.kind, t.role, t.stance, t.signals,
            t.status, t.response_rows, t.response::VARCHAR AS response, t.attrs ->> 'risk_native' AS risk,
            regexp_matches(coalesce(t.error, ''), $not_found, 'i') AS not_found, t.trace_id,
            coalesce(t.tool, j.tool) AS tool, coalesce(t.op, j.op) AS op, j.call_id,
            coalesce(t.params, j.params)::VARCHAR AS params, coalesce(t.target, j.target) AS target,
            coalesce(j.subject, actor(t.agent, t.principal, t.session, t.trace_id, t.source)) AS subject
-    FROM telling t
-    JOIN kept k ON k.tenant = coalesce(t.tenant, '') AND k.run = t.run
-    LEFT JOIN joined j ON j.tenant = coalesce(t.tenant, '') AND j.run = t.run AND j.event_id = t.event_id
+    FROM events t
+    JOIN runs k ON k.tenant = coalesce(t.tenant, '') AND k.run = coalesce(t.trace_id, t.session)
+    LEFT JOIN joined j ON j.tenant = k.tenant AND j.run = k.run AND j.event_id = t.event_id
+    WHERE t.ts >= $since - $lookback AND t.ts < $until
     ORDER BY 1, 2, t.ts, t.event_id
 """
 BECAUSE = {

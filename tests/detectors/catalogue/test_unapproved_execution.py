@@ -31,27 +31,43 @@ def ran(*clock: str, **more: Any) -> list[Event]:
     return executed(*clock, **{"call_id": ID, "params": C1} | more)
 
 
+def yes(clock: str = "08:00", **more: Any) -> list[Event]:
+    """Some other call was approved: answers are in the log."""
+    other = {"call_id": "another-call-0123456", "tool": "refund.create"}
+    return answered("allow", clock, **other | more)
+
+
 def test_an_execution_that_nobody_approved_fires() -> None:
-    [found] = judge("unapproved_execution", asked("09:00") + ran("09:01"))
+    [found] = judge("unapproved_execution", asked("09:00") + ran("09:01") + yes())
 
     assert (found["subject"], found["how"]) == ("a1", "without an approval")
     assert (found["started_at"], found["ended_at"]) == (at("09:00"), at("09:01"))
-    assert found["event_ids"] == ["e00000", "e00001"]
+    assert (found["event_ids"], found["severity"]) == (["e00000", "e00001"], "high")
 
 
-def test_it_fires_high_where_approvals_are_answered_in_the_log_and_medium_where_never() -> None:
+@pytest.mark.parametrize(
+    ("more", "fires"),
+    [
+        (yes(), True),
+        (yes(agent="a2"), True),  # of the same source
+        (yes(source="other"), True),  # for the same agent
+        (yes(agent="a2", source="other"), False),
+        (yes(tenant="acme"), False),
+        (yes("2026-03-03T09:01:00"), True),
+        (yes("2026-03-03T09:00:59"), False),
+        (yes("09:01:01"), False),
+        (answered("deny", "08:00", call_id="another-call-0123456"), False),
+        ([], False),
+    ],
+)
+def test_an_unanswered_request_fires_where_answers_are_logged_and_is_quiet_where_none_ever_is(
+    more: list[Event], fires: bool
+) -> None:
     call = asked("09:00") + ran("09:01")
-    other = {"call_id": "another-call-0123456", "tool": "refund.create"}
-    for clock, tenant, severity in (
-        ("08:00", None, "high"),
-        ("2026-03-09T09:01:00", None, "high"),
-        ("2026-03-09T09:00:59", None, "medium"),
-        ("09:01:01", None, "medium"),
-        ("08:00", "acme", "medium"),
-    ):
-        more = answered("allow", clock, **other, tenant=tenant)
-        [found] = judge("unapproved_execution", call + more)
-        assert found["severity"] == severity
+
+    assert bool(judge("unapproved_execution", call + more)) is fires
+    [found] = judge("unapproved_execution", call + more, unanswered="always")
+    assert found["severity"] == ("high" if fires else "medium")
 
 
 def test_an_approved_execution_is_quiet_and_one_that_came_before_the_yes_fires() -> None:
@@ -59,17 +75,17 @@ def test_an_approved_execution_is_quiet_and_one_that_came_before_the_yes_fires()
 
     assert judge("unapproved_execution", call + ran("09:05")) == []
     assert judge("unapproved_execution", call + ran("09:06")) == []
-    assert judge("unapproved_execution", call + ran("09:04"))
+    assert judge("unapproved_execution", call + ran("09:04") + yes())
 
 
 def test_a_decision_that_asks_for_approval_and_an_execution_fire() -> None:
     call = events("tool_decided", "09:00", tool="x", decision="require_approval", call_id=ID)
 
-    assert judge("unapproved_execution", call + ran("09:01", tool="x"))
+    assert judge("unapproved_execution", call + ran("09:01", tool="x") + yes())
 
 
 def test_a_gate_that_asked_and_then_allowed_is_quiet() -> None:
-    call = asked("09:00") + ran("09:02")
+    call = asked("09:00") + ran("09:02") + yes()
     gate = {"tool": "crm.export_contacts", "call_id": ID, "decision": "allow"}
 
     assert judge("unapproved_execution", call + events("tool_decided", "09:01", **gate)) == []
@@ -132,15 +148,18 @@ def test_an_execution_with_other_parameters_than_were_approved_fires() -> None:
 
 
 def test_parameters_that_cannot_be_compared_are_quiet() -> None:
-    yes = answered("allow", "09:05")
+    approved = answered("allow", "09:05")
 
     for ask, run in (
         (asked("09:00", params=None), ran("09:06")),
         (asked("09:00"), ran("09:06", params=None)),
         (asked("09:00", params=None, params_digest="ab", source="gate-b"), ran("09:06")),
         (asked("09:00"), ran("09:06", params=C2, truncated=True)),
+        # two kinds of line that tell of other things
+        (asked("09:00"), ran("09:06", params={"server": "crm"})),
+        (asked("09:00"), ran("09:06", params={})),
     ):
-        assert judge("unapproved_execution", ask + yes + run) == []
+        assert judge("unapproved_execution", ask + approved + run) == []
 
 
 def test_two_executions_on_one_approval_fire_for_the_one_with_other_parameters() -> None:
@@ -153,14 +172,14 @@ def test_two_executions_on_one_approval_fire_for_the_one_with_other_parameters()
 
 def test_an_execution_under_the_id_of_anothers_approval_fires_for_other_parameters() -> None:
     one = {"approval_id": "ap-1", "call_id": "call-of-the-request-1"}
-    yes = asked("09:00", **one) + answered("allow", "09:05", **one)
+    approved = asked("09:00", **one) + answered("allow", "09:05", **one)
 
-    [found] = judge("unapproved_execution", yes + ran("09:06", approval_id="ap-1", params=C2))
+    [found] = judge("unapproved_execution", approved + ran("09:06", approval_id="ap-1", params=C2))
 
     assert found["how"] == "with other parameters than were approved"
-    assert judge("unapproved_execution", yes + ran("09:06", approval_id="ap-1")) == []
+    assert judge("unapproved_execution", approved + ran("09:06", approval_id="ap-1")) == []
     elsewhere = ran("09:06", approval_id="ap-1", params=C2, source="other")
-    assert judge("unapproved_execution", yes + elsewhere) == []
+    assert judge("unapproved_execution", approved + elsewhere) == []
 
 
 OTHER = {"call_id": "call-of-another-1", "params": C2}
@@ -198,7 +217,7 @@ def test_a_call_that_was_not_carried_out_is_quiet() -> None:
 
 
 def test_a_request_of_a_day_before_is_quiet_by_a_second() -> None:
-    call = ran("09:00")
+    call = ran("09:00") + yes("08:00")
 
     assert judge("unapproved_execution", call + asked("2026-03-09T09:00:00"))
     assert judge("unapproved_execution", call + asked("2026-03-09T08:59:59")) == []
