@@ -36,10 +36,10 @@ CREATE OR REPLACE MACRO respelt(x) AS regexp_replace(one_path(regexp_replace(reg
   '^([a-z][a-z0-9+.-]*://([^/@]*@)?|mailto:)|#.*$', '', 'g'), '^([^/:]+?)\.?(:(80|443))?(/|$)', '\1\4')), '(/\*+|[/.:])+$', '');
 CREATE OR REPLACE MACRO one_spelling(x) AS CASE WHEN regexp_full_match(x, '/?[a-z0-9_@-]+([./][a-z0-9_@-]+)*') AND NOT regexp_matches(x, '^/(home|users|root)') THEN x ELSE respelt(x) END;
 -- the words of a call's parameters, without their names and without what says who calls and from where; a shell command falls into its words
-CREATE OR REPLACE MACRO raw_words(p_params, p_target) AS regexp_split_to_array(replace(concat_ws(' ', p_target,
-  regexp_replace(regexp_replace(regexp_replace(p_params::VARCHAR,
-    '(?i)"(tenant|org|organi[sz]ation|workspace|project|region|env|environment|locale|currency|model|session|trace|request|cwd|work_?dir|user_?agent|idempotency)[a-z_-]*"\s*:\s*("([^"\\]|\\.)*"|[^,}\]"]*)', ' ', 'g'),
-    '"([^"\\]|\\.)*"\s*:', ' ', 'g'), '\\(["nrtbf])', ' ', 'g')), '\\', '/'), '[\s"''`,;|&<>(){}\[\]=]+');
+CREATE OR REPLACE MACRO unescaped(x) AS CASE WHEN contains(x, '\') THEN replace(regexp_replace(x, '\\["nrtbf]', ' ', 'g'), '\\', '/') ELSE x END;
+CREATE OR REPLACE MACRO raw_words(p_params, p_target) AS regexp_split_to_array(concat_ws(' ', p_target, unescaped(regexp_replace(p_params::VARCHAR,
+  '"(?i:tenant|org|organi[sz]ation|workspace|project|region|env|environment|locale|currency|model|session|trace|request|cwd|work_?dir|user_?agent|idempotency)(?i:[a-z_-]*)"\s*:\s*(?:"(?:[^"\\]|\\.)*"|[^,}\]"]*)|"(?:[^"\\]|\\.)*"\s*:',
+  ' ', 'g'))), '[\s"''`,;|&<>(){}\[\]=]+');
 CREATE OR REPLACE MACRO words_asked(p_params, p_target) AS list_filter(list_transform(raw_words(p_params, p_target), lambda lam_w: one_spelling(lam_w)), lambda lam_w: lam_w <> '');
 -- of those, what can name one thing: an id, a path, a host, an address; no plain word, small number, amount, date, flag, version or media type
 CREATE OR REPLACE MACRO names_one(w) AS length(w) BETWEEN 5 AND 300 AND regexp_matches(w, '[0-9/@.]') AND NOT regexp_full_match(w,

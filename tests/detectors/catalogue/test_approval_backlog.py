@@ -101,7 +101,8 @@ def test_a_wait_fires_for_a_day_and_then_it_is_a_fact() -> None:
 
 
 def test_two_agents_and_two_tenants_do_not_add_up_so_they_are_quiet() -> None:
-    for other in ({"agent": "a2"}, {"tenant": "acme"}):
+    others: list[dict[str, Any]] = [{"agent": "a2"}, {"tenant": "acme"}]
+    for other in others:
         both = asked(4) + asked(4, start="09:01", **other)
         assert judge("approval_backlog", both + alive("10:00")) == []
 

@@ -119,7 +119,7 @@ def test_another_payment_to_the_same_account_fires() -> None:
 
 
 def test_a_look_a_ticket_and_a_hand_over_are_quiet() -> None:
-    order = {"params": {"order": "ord-99181"}}
+    order: dict[str, Any] = {"params": {"order": "ord-99181"}}
     first = denied("09:00", tool="pay.refund", op="commit", **order)
 
     for tool, op in (
