@@ -74,17 +74,17 @@ CREATE OR REPLACE MACRO over_limits(p_since, p_from, p_until, p_doc, p_zone) AS 
   sums AS (
     SELECT 'tool_calls_per_minute' AS lim, who, 0::UBIGINT AS about, timezone('UTC', time_bucket(INTERVAL '1 minute', ts)) AS bucket, count(*)::DECIMAL(38, 9) AS amount
       FROM slim WHERE call GROUP BY ALL
-    UNION ALL SELECT 'tool_calls_per_task', who, task, timezone('UTC', time_bucket(INTERVAL '1 day', ts)), count(*) FROM slim WHERE task IS NOT NULL GROUP BY ALL
+    UNION ALL SELECT 'tool_calls_per_task', who, task, timezone('UTC', time_bucket(INTERVAL '1 day', ts)), count(*) FROM slim
+      WHERE task IN (SELECT task FROM slim WHERE task IS NOT NULL GROUP BY who, task HAVING count(*) > (SELECT allowed FROM limits WHERE lim = 'tool_calls_per_task')) GROUP BY ALL
     UNION ALL SELECT 'external_requests_per_hour', who, 0, timezone('UTC', time_bucket(INTERVAL '1 hour', ts)), count(*) FROM slim WHERE outside GROUP BY ALL
     UNION ALL SELECT 'daily_limit', who, tool, date_trunc('day', timezone(p_zone, ts)), count(*) FROM slim WHERE tool IN (SELECT hash(tool) FROM limits WHERE tool IS NOT NULL) GROUP BY ALL
     UNION ALL SELECT 'outbound_messages_per_day', who, 0, date_trunc('day', timezone(p_zone, ts)), count(*) FROM slim WHERE message GROUP BY ALL
     UNION ALL SELECT 'daily_cost_limit_usd', who, 0, date_trunc('day', timezone(p_zone, ts)), sum(cost) FROM slim WHERE cost IS NOT NULL GROUP BY ALL
   ),
-  busy AS MATERIALIZED (
-    SELECT DISTINCT lim, who, about, unnest([bucket, bucket - step]) AS bucket
-    FROM (SELECT s.*, l.allowed, l.step, sum(s.amount) OVER (PARTITION BY s.lim, s.who, s.about ORDER BY s.bucket RANGE BETWEEN l.step PRECEDING AND CURRENT ROW) AS most
-          FROM sums s JOIN limits l ON l.lim = s.lim AND (l.tool IS NULL OR hash(l.tool) = s.about))
-    WHERE most > allowed
+  busy AS MATERIALIZED (  -- of two neighbours that hold more than allowed, one holds more than half
+    SELECT DISTINCT s.lim, s.who, s.about, unnest([s.bucket - l.step, s.bucket, s.bucket + l.step]) AS bucket
+    FROM sums s JOIN limits l ON l.lim = s.lim AND (l.tool IS NULL OR hash(l.tool) = s.about)
+    WHERE CASE WHEN l.width > INTERVAL '24 hours' THEN s.amount ELSE 2 * s.amount END > l.allowed
   ),
   days AS (SELECT DISTINCT who, unnest([bucket::DATE - 1, bucket::DATE, bucket::DATE + 1]) AS day FROM busy),
   went AS MATERIALIZED (
