@@ -47,7 +47,7 @@ CREATE OR REPLACE MACRO yes_negated(p_clause) AS regexp_matches(p_clause, '\b(no
   OR regexp_matches(p_clause, '不是|不可以|不同意|不确认|不好|不行|不对|不要|不能|别|没有?同意|还没|未|如果|要是|若|能否|多少|什么|怎么');
 CREATE OR REPLACE MACRO yes_strong(p_clause) AS regexp_matches(p_clause, '^(oh |well |then |ah |um+ |great |perfect |in that case )*(yes|yea|yeah|yep|yup|yes please|absolutely|definitely|certainly|of course|by all means|agreed|confirmed|approved|oui|ja|sí|sim|lgtm)\b|^(はい|네)')
   OR (NOT yes_negated(p_clause) AND (regexp_matches(p_clause, '\b(yes|go ahead|go for it|proceed|please do|do it|do so|do that|make it so|i (hereby |do |can |will |would like to )?(confirm|agree|approve)|confirmed|^confirm(ing)?|agreed|approved|sounds (good|great|fine|perfect)|works for me|fine (by|with) me|you have my (approval|consent|permission|ok))\b')
-    OR regexp_matches(p_clause, '^((then|ok|okay|just|now) )*please (now )?(book|order|buy|send|pay|refund|update|change|delete|remove|add|create|make|submit|apply|issue|upgrade|downgrade) (it|this|that)\b')
+    OR regexp_matches(p_clause, '^((then|ok|okay|just|now) )*please (now )?(book|order|buy|send|pay|refund|update|change|delete|remove|add|create|make|submit|apply|issue|upgrade|downgrade) (it|this|that)( (now|then|please|for me))*$')
     OR regexp_matches(p_clause, '^(everything|all|that|this|it|that all)? ?(''s|is|looks|seems|sounds)? ?(all )?(correct|right|fine|good|great|perfect|ok|okay)( to me| with me)?$') AND regexp_matches(p_clause, ' |correct|''s')
     OR regexp_matches(p_clause, '是的|没问题|没错|同意|我确认|已?确认(办理|取消|预订|购买|支付|付款|退款|无误|执行|提交|操作|继续|修改|发送|了|吧)|可以(的|了|办|继续|取消|退|执行|提交|发)|就这么办|就这样|请?继续吧|请(继续|办理|执行|提交|操作)|办吧|照办|麻烦.{0,2}(办|处理|执行)')
     OR regexp_matches(p_clause, '^(是|可以|确认|批准|对)(的|吧|啊|呀|了|哦)*$')));
