@@ -31,29 +31,30 @@ AGENTS = """
       AND agent IS NOT NULL
 """
 CALLS = """
-    WITH named AS (
-        SELECT *, coalesce(tenant, '') AS owner, coalesce(executed_at, decided_at, ts) AS moment,
+    WITH hot AS (
+        SELECT DISTINCT coalesce(tenant, '') AS owner, agent,
                CASE WHEN $run = 'session' THEN coalesce(session, trace_id)
                     ELSE coalesce(trace_id, session) END AS run
         FROM calls
-        WHERE last_ts >= $since - $lookback AND ts < $until AND list_contains($agents, agent)
-          AND tool IS NOT NULL
-    ),
-    hot AS (
-        SELECT DISTINCT owner, agent, run FROM named
-        WHERE executed_at >= $since AND executed_at < $until AND run IS NOT NULL
-    ),
-    of_hot AS (
-        SELECT n.* FROM named n SEMI JOIN hot USING (owner, agent, run)
-        WHERE moment >= $since - $lookback AND moment < $until
+        WHERE executed_at >= $since AND executed_at < $until AND last_ts >= $since AND ts < $until
+          AND list_contains($agents, agent)
     )
-    SELECT c.owner AS tenant, c.agent, c.run, c.moment, c.tool, c.executed_at, c.executed_by, c.status,
-           c.decision, c.reason_code, c.approval_requested_at, c.approved_at, c.approver, c.call_id,
-           c.trace_id, c.params::VARCHAR AS params, e.attrs ->> 'to' AS to
-    FROM of_hot c
-    LEFT JOIN events e ON e.event_id = c.executed_by AND e.ts = c.executed_at
-                      AND e.ts >= $since - $lookback AND e.ts < $until
-    ORDER BY c.owner, c.agent, c.run, c.moment, c.call_key
+    SELECT h.owner AS tenant, c.agent, h.run, coalesce(c.executed_at, c.decided_at, c.ts) AS moment,
+           c.tool, c.executed_at, c.executed_by, c.status, c.decision, c.reason_code,
+           c.approval_requested_at, c.approved_at, c.approver, c.call_id, c.trace_id,
+           c.params::VARCHAR AS params
+    FROM calls c
+    JOIN hot h ON h.agent = c.agent AND h.owner = coalesce(c.tenant, '')
+              AND h.run = CASE WHEN $run = 'session' THEN coalesce(c.session, c.trace_id)
+                               ELSE coalesce(c.trace_id, c.session) END
+    WHERE c.last_ts >= $since - $lookback AND c.ts < $until AND c.tool IS NOT NULL
+      AND moment >= $since - $lookback AND moment < $until
+    ORDER BY h.owner, c.agent, h.run, moment, c.call_key
+"""
+# Where an execution led, by its own line.
+LED = """
+    SELECT event_id, attrs ->> 'to' AS led FROM events
+    WHERE ts >= $low AND ts <= $high AND event_id IN (SELECT unnest($ids)) AND attrs IS NOT NULL
 """
 BECAUSE = {
     "illegal": ("its protocol does not allow it there", "协议在此状态不允许它"),
@@ -74,9 +75,20 @@ def find(db: Db, since: datetime, until: datetime, *, lookback: timedelta) -> li
     for protocol in protocols:
         own = [agent for agent in agents if protocol.holds_for(agent)]
         if own:
-            rows = fetch(db, CALLS, **span, lookback=lookback, agents=own, run=protocol.run)
+            rows = calls_of(db, **span, lookback=lookback, agents=own, run=protocol.run)
             found += list(_violations(protocol, rows, since, lookback))
     return found
+
+
+def calls_of(db: Db, **bound: Any) -> list[dict[str, Any]]:
+    """The calls of runs in which something was executed in the range, in order."""
+    rows = fetch(db, CALLS, **bound)
+    ran = {row["executed_by"]: row["executed_at"] for row in rows if row["executed_by"]}
+    led: dict[str, str | None] = {}
+    if ran:
+        ends = {"low": min(ran.values()), "high": max(ran.values())}
+        led = {row["event_id"]: row["led"] for row in fetch(db, LED, **ends, ids=list(ran))}
+    return [row | {"to": led.get(row["executed_by"])} for row in rows]
 
 
 def _violations(

@@ -233,7 +233,7 @@ def test_sessions_of_the_real_concordat_are_quiet_and_its_refusals_are_those_tha
     assert inspect.isfunction(run)
     span = {"since": at("2000-01-01T00:00:00"), "until": at("2090-01-01T00:00:00")}
     reads = {"lookback": timedelta(days=1), "agents": ["Till"], "run": "trace"}
-    rows = fetch(db, run.__globals__["CALLS"], **span, **reads)
+    rows = run.__globals__["calls_of"](db, **span, **reads)
     runs: dict[str, list[dict[str, Any]]] = {}
     for row in rows:
         runs.setdefault(row["run"], []).append(row)
