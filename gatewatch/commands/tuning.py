@@ -72,23 +72,8 @@ def detect(
                               " stand in gatewatch.toml.")  # fmt: skip
         _kept(settings(config, db, policy), db, names, low, high, as_json)
         return
-    other = policies.load(policy) if policy else None
     asked = Backtest(low, high, names, sets or [])
-    changed: dict[str, Any] | None = None
-    with reached(settings(config, db), db) as there:
-        if other is not None:
-            otherwise = Otherwise(other.controls, low, high)
-            changed = _asked(there, "/v1/what-if", otherwise, trying.otherwise)
-        told = _under(there, other, asked)
-    found = told["counts"] if counted else [_row(each) for each in told["alerts"]]
-    if as_json:
-        emit(found if changed is None else {"what_if": changed, "alerts": found})
-        return
-    if changed is not None:
-        _changed(msgspec.convert(changed, WhatIf))
-    if not counted:
-        table(found, SHOWN, "Nothing fired.")
-    _count(told["counts"])
+    _dry(settings(config, db), db, policy, asked, counted=counted, as_json=as_json)
 
 
 def tune(
@@ -157,6 +142,28 @@ def _kept(
         table(found, SHOWN, "Nothing fired.")
     if tick.failed:
         raise typer.Exit(1)
+
+
+def _dry(
+    chosen: Any, db: Path | None, policy: Path | None, asked: Backtest, *, counted: bool,
+    as_json: bool,
+) -> None:  # fmt: skip
+    other = policies.load(policy) if policy else None
+    changed: dict[str, Any] | None = None
+    with reached(chosen, db) as there:
+        if other is not None:
+            otherwise = Otherwise(other.controls, asked.since, asked.until)
+            changed = _asked(there, "/v1/what-if", otherwise, trying.otherwise)
+        told = _under(there, other, asked)
+    found = told["counts"] if counted else [_row(each) for each in told["alerts"]]
+    if as_json:
+        emit(found if changed is None else {"what_if": changed, "alerts": found})
+        return
+    if changed is not None:
+        _changed(msgspec.convert(changed, WhatIf))
+    if not counted:
+        table(found, SHOWN, "Nothing fired.")
+    _count(told["counts"])
 
 
 def _answered(
