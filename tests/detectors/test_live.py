@@ -23,6 +23,7 @@ from tests.world import World
 
 GROUP = 2048  # rows of a row group, the smallest that DuckDB allows: what it skips is as small
 HISTORY = 2 * GROUP  # rows of every table, and ten times that
+DOCUMENTS = {"params", "response", "config_before", "config_after", "attrs"}  # columns of JSON
 AGES_AGO = timedelta(days=200)  # further back than any detector looks
 TABLES = {"events": "ts", "calls": "ts", "minute_counts": "minute", "arrivals": "minute",
           "rounds": "noted_at", "clock_steps": "noted_at"}  # fmt: skip
@@ -61,7 +62,8 @@ def test_live_in_any_order_with_repeats_and_restarts_is_one_backtest(
         assert said == at_once.backtest(without=())
     finally:
         at_once.close()
-    assert bool(live) is getattr(own, "EVENTS", True)
+    by_arrival = any("ingested_at" in each for each in found)  # which a test cannot choose here
+    assert by_arrival or bool(live) is getattr(own, "EVENTS", True)
 
 
 def _lived(
@@ -101,6 +103,8 @@ def _world(folder: Path, name: str, own: Any) -> World:
 
 def _line(event: Event) -> bytes:
     told = {key: value for key, value in event.items() if value is not None}
+    for key in DOCUMENTS & told.keys():
+        told[key] = json.loads(told[key]) if isinstance(told[key], str) else told[key]
     return json.dumps(told, default=str).encode()
 
 
