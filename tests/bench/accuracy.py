@@ -113,14 +113,13 @@ def judge(
     """Alerts of one detector against what was planted."""
     score = report.of(each.id)
     score.shadow = each.status == "shadow"
-    true = [plant for plant in planted if not plant.kind.near]
     about = _about(db, found)
     concerned = {
-        n: [plant for plant in true if _concerns(each, alert, about[n], plant)]
+        n: [plant for plant in planted if _concerns(each, alert, about[n], plant)]
         for n, alert in enumerate(found)
     }
-    for plant in true:
-        if plant.kind.detector != each.id:
+    for plant in planted:
+        if plant.kind.near or plant.kind.detector != each.id:
             continue
         score.planted += 1
         if any(plant is one for its in concerned.values() for one in its):
@@ -131,13 +130,10 @@ def judge(
     for n, alert in enumerate(found):
         score.alerts += 1
         its = [plant.kind for plant in concerned[n]]
-        if not any(each.id == kind.detector or each.id in kind.also for kind in its):
+        if not any(each.id in kind.speak for kind in its):
             score.false_alarms += 1
             beside = ", ".join(f"{kind.detector}.{kind.name}" for kind in its) or "false"
-            near = [
-                p.kind.name for p in planted if p.kind.near and _concerns(each, alert, about[n], p)
-            ]
-            report.false.append(_line(" near ".join([beside, *near]), alert))
+            report.false.append(_line(beside, alert))
 
 
 def _about(db: Db, found: Sequence[Found]) -> list[set[str]]:

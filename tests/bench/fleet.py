@@ -4,7 +4,7 @@ deploys, approvals, hand-overs. All from a seed; no clock is read.
 
 import heapq
 from collections.abc import Iterable
-from datetime import datetime, timedelta
+from datetime import date, datetime, timedelta
 from operator import itemgetter
 from zoneinfo import ZoneInfo
 
@@ -17,6 +17,7 @@ HOURS = (.03, .02, .02, .02, .02, .04, .1, .35, .8, 1, 1, .95, .6, .8, 1, 1, .9,
          .1, .07, .04)  # how busy people are in each hour of their day  # fmt: skip
 MONDAY = 1.8  # its morning beside other mornings
 WEEKEND = 0.12
+SAME_DAY = 3  # changes of one object on one day and those beside it
 HEARTBEAT = timedelta(minutes=4)  # of every gate but the last
 RATES = {  # at most, for each agent that can do it, an hour; HOURS and the day of the week thin it
     "assistant": ("assistant", 1.1),
@@ -36,6 +37,7 @@ class Quiet(Stream):
     def __init__(self, agents: Iterable[Who], start: datetime, seed: int) -> None:
         self._who = list(agents)
         self._start = self._beat = start
+        self._changed: dict[tuple[str, date], int] = {}  # how often, of an object and a day
         self._roles: dict[str, list[Who]] = {}
         for each in self._who:
             self._roles.setdefault(each.role, []).append(each)
@@ -102,7 +104,15 @@ class Quiet(Stream):
     def _deploy(self, at: datetime) -> None:
         """People change configuration, and somebody else has said yes."""
         if scene := self._scene("deploy", at):
-            talk.deploy(scene, self._rng.choice(OBJECTS))
+            day = at.date()
+            free = [each for each in OBJECTS if self._changed.get((each, day), 0) < SAME_DAY]
+            name = self._rng.choice(free)
+            times = min(
+                2 if self._rng.random() < 0.15 else 1, SAME_DAY - self._changed.get((name, day), 0)
+            )
+            for near in (day - timedelta(days=1), day, day + timedelta(days=1)):  # of any zone
+                self._changed[name, near] = self._changed.get((name, near), 0) + times
+            talk.deploy(scene, name, times)
             self._play(scene)
 
     def _release(self, at: datetime) -> None:

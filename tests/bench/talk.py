@@ -156,12 +156,12 @@ def approval(scene: Scene) -> None:
     scene.tell("The refund is on its way." if said == "approve" else "It was not approved.")
 
 
-def deploy(scene: Scene, name: str) -> None:
-    """A person changes an object, under an approval of another; sometimes it is put right once."""
+def deploy(scene: Scene, name: str, times: int) -> None:
+    """A person changes an object, under an approval of another; sometimes it is put right."""
     rng, people = scene.rng, scene.who.people
     by, other = rng.sample(people, 2)
     old = {"limit": rng.randint(10, 500)}
-    for _ in range(2 if rng.random() < 0.15 else 1):
+    for _ in range(times):
         new = {"limit": rng.randint(10, 500)}
         own = {"agent": None, "principal": by, "tool": "config.write", "call_id": scene.id("c"),
                "approval_id": scene.id("ap"), "params": {"object": name, **new}}  # fmt: skip

@@ -24,7 +24,7 @@ DAY = timedelta(days=1)
 class Kind:
     """One way in which `detector` must speak. `also`: others that may rightly speak of it too.
 
-    `near`: nobody may. `past`: days of history that it needs.
+    `near`: it may not. `past`: days of history that it needs.
     """
 
     detector: str
@@ -34,6 +34,11 @@ class Kind:
     also: frozenset[str]
     near: bool
     past: int
+
+    @property
+    def speak(self) -> frozenset[str]:
+        """Every detector that may."""
+        return self.also if self.near else self.also | {self.detector}
 
 
 @dataclass
@@ -116,6 +121,11 @@ class Plot:
     def everybody(self, role: str) -> list[Who]:
         return self._slots.roles[role]
 
+    def behind(self, gate: str, at: datetime) -> Scene:
+        """A run of whoever works through that gate."""
+        workers = [each for each in self.everybody("worker") if each.gate == gate]
+        return self.by(self.rng.choice(workers), at)
+
     def done(self, strength: str) -> Plant:
         steps = [step for scene in self.scenes for step in scene.steps]
         times = [at for at, _, _ in steps]
@@ -139,10 +149,10 @@ class Slots:
         self._taken: set[tuple[str, int]] = set()  # of agents, and of gates with a fault
 
     def close(self, fault: Fault) -> None:
-        """One fault a gate and day; and nobody else's lines may get lost in it."""
+        """One fault a gate and day; and nobody else's lines get lost, or another time, in it."""
         day = (fault.since - self._start) // DAY
         self._taken.add((f"fault at {fault.gate}", day))
-        if fault.down or fault.lost:
+        if fault.down or fault.lost or fault.off:
             self._taken.add((fault.gate, day))
 
     def gate(self, past: int) -> tuple[str, datetime]:

@@ -121,7 +121,7 @@ def by_the_agent(plot: Plot, _: int) -> None:
     scene.carry_out(ids)
 
 
-@plant("self_approval", "rubber_stamp", clear=1, massive=6)
+@plant("self_approval", "rubber_stamp", "approval_surge", clear=1, massive=6)
 def by_its_account(plot: Plot, count: int) -> None:
     """Beside another of its calls that a person approved."""
     scene = plot.scene("worker")

@@ -9,10 +9,21 @@ from tests.bench.stored import Fault
 MINUTE = timedelta(minutes=1)
 
 
-def _fault(plot: Plot, minutes: float, **what: Any) -> None:
+def _fault(plot: Plot, minutes: float, **what: Any) -> Fault:
     """In the middle of the day."""
     gate, at = plot.gate(hour=12)
     plot.faults.append(Fault(gate, at, at + minutes * MINUTE)._replace(**what))
+    return plot.faults[-1]
+
+
+def _busy(plot: Plot, fault: Fault) -> None:
+    """Somebody works through the gate all the while."""
+    scene = plot.behind(fault.gate, fault.since)
+    while scene.at < fault.until:
+        scene.look(
+            scene.who.tool("get", scene.who.nouns[0]), {"id": scene.rng.randint(1000, 99999)}
+        )
+        scene.wait(6, 16)
 
 
 @plant("silent_source", past=2, just=26, clear=120, massive=480)
@@ -49,9 +60,9 @@ def some_seconds(plot: Plot, _: int) -> None:
 @plant("slow_gate", past=1, just=6, clear=20, massive=200)
 def decisions_take_long(plot: Plot, factor: int) -> None:
     """For an hour and a half each decision takes so many times as long."""
-    _fault(plot, 90, slow=float(factor))
+    _busy(plot, _fault(plot, 90, slow=float(factor)))
 
 
 @near("slow_gate", past=1)
 def slower_and_still_quick(plot: Plot, _: int) -> None:
-    _fault(plot, 90, slow=2.0)
+    _busy(plot, _fault(plot, 90, slow=2.0))

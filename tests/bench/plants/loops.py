@@ -61,9 +61,10 @@ def put_right_after_a_refusal(plot: Plot, _: int) -> None:
 @plant("call_loop", just=12, clear=30, massive=200)
 def the_same_question(plot: Plot, times: int) -> None:
     scene = plot.scene()
+    noun = next(each for each in scene.who.nouns if each not in WATCHED)
     found = {"response": [{"id": 5, "state": "closed"}], "response_rows": 1, "response_bytes": 60}
     for _ in range(times):
-        scene.call(scene.who.tool("get", scene.who.nouns[0]), {"id": 5}, latency_ms=60.0, **found)
+        scene.call(scene.who.tool("get", noun), {"id": 5}, latency_ms=60.0, **found)
         scene.wait(2, 14 if times < 40 else 2.5)
 
 
@@ -71,7 +72,8 @@ def the_same_question(plot: Plot, times: int) -> None:
 def round_and_round(plot: Plot, times: int) -> None:
     """Three calls in turn, each with the answer that it had before."""
     scene = plot.scene("worker")
-    tools = [scene.who.tool(verb, scene.who.nouns[0]) for verb in ("get", "list", "check")]
+    noun = next(each for each in scene.who.nouns if each not in WATCHED)
+    tools = [scene.who.tool(verb, noun) for verb in ("get", "list", "check")]
     for _ in range(times):
         for n, tool in enumerate(tools):
             answer = {"response": {"state": "closed", "n": n}, "response_bytes": 30}

@@ -3,7 +3,9 @@
 from tests.bench.plants import Plot, near, plant
 
 
-@plant("bulk_read", "policy_mismatch", past=4, just=4000, clear=40_000, massive=900_000)
+@plant(
+    "bulk_read", "policy_mismatch", "export_all", past=4, just=4000, clear=40_000, massive=900_000
+)
 def one_large_read(plot: Plot, rows: int) -> None:
     scene = plot.scene("assistant")
     tool = scene.who.tool("list", scene.who.nouns[0])
