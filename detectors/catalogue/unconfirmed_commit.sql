@@ -46,16 +46,18 @@ answered AS (  -- the user's last words before each commit
     WHERE u.ts >= r.ts - $lookback
 ),
 weighed AS (
-    SELECT a.*, coalesce(q.ts > a.user_at, false) AS asked_since, q.ids AS question_ids
+    SELECT a.*, coalesce(q.ts > a.user_at, false) AS asked_since, q.ids AS question_ids, y.acts
     FROM answered a
-    JOIN (SELECT words, says_yes(words) AS yes FROM (SELECT DISTINCT words FROM answered)) y USING (words)
+    JOIN (SELECT words, says_yes(words) AS yes, acts_of(own_words(words)) AS acts FROM (SELECT DISTINCT words FROM answered)) y USING (words)
     ASOF LEFT JOIN (SELECT * FROM said WHERE NOT by_user AND asks_to_confirm(text)) q
       ON q.tenant = a.tenant AND q.run = a.run AND q.ts <= a.ts
     WHERE NOT y.yes OR q.ts > a.user_at
 ),
 found AS (  -- an order: the user names the act, and every value that was sent
-    SELECT *, coalesce($orders = 'enough' AND list_has_any(acts_of(own_words(words)), acts_of(tool_words(tool)))
-                AND len(values_in(params)) > 0 AND len(list_filter(values_in(params), lambda x: NOT contains(lower(words), x))) = 0, false) AS ordered
+    SELECT *, CASE WHEN $orders = 'enough' AND len(acts) > 0
+                   THEN coalesce(list_has_any(acts, acts_of(tool_words(tool))) AND len(values_in(params)) > 0
+                                 AND len(list_filter(values_in(params), lambda x: NOT contains(lower(words), x))) = 0, false)
+                   ELSE false END AS ordered
     FROM weighed
 ),
 asked AS (SELECT coalesce(list_transform(list_filter(arr(policy_doc() -> '$.tools'), lambda x: x ->> 'action' = 'require_approval'), lambda x: x ->> 'name'), []) AS tools)
