@@ -5,11 +5,11 @@
 -- respond   = "Read the parameters and the task in the trace: did somebody ask for the whole list? Look at what came back (rows, bytes) and at the calls after it: a send or an upload is the bad case, then pause the agent and take the export permission away; giving it back undoes that. If the tool reads a small lookup table, exempt the agent for it and say why."
 -- respond_zh = "查看调用链中的参数和任务：是否有人要求导出全部名单？再看返回了多少行、多少字节，以及之后的调用：若有发送或上传，暂停智能体并收回导出权限，恢复授权即可撤销。若该工具只读取很小的字典表，为该智能体加豁免并写明原因。"
 -- quiet     = "Small lookup tables and listings that are read whole by design: those are only low, unless the tool's name says export, dump, download or backup. A call that was refused is low: the gate held."
--- lookback  = "1 day"
+-- lookback  = "0 seconds"
 -- gap       = "1 hour"
 -- needs     = ["tool", "params"]
 -- kinds     = ["tool_proposed", "tool_decided", "tool_executed", "approval_requested", "approval_decided"]
--- [params]  # a call has no parts further apart than the lookback
+-- [params]
 -- large     = { type = "integer", default = 100000, min = 1000 }
 
 WITH settled AS (  -- one row a call: when it was executed, else when it was decided
@@ -18,7 +18,7 @@ WITH settled AS (  -- one row a call: when it was executed, else when it was dec
            executed_at IS NOT NULL AS ran, coalesce(decision, '') = 'deny' AND executed_at IS NULL AS refused,
            lower(params::VARCHAR) AS p, words(tool) AS name
     FROM calls
-    WHERE last_ts >= $since AND ts < $until AND ts >= $since - $lookback AND (executed_at IS NOT NULL OR decision IN ('allow', 'deny'))
+    WHERE last_ts >= $since AND ts < $until AND (executed_at IS NOT NULL OR decision IN ('allow', 'deny'))
       AND (regexp_matches(params::VARCHAR, '(?i)all|\*|limit|max_|per_page|page_size') OR regexp_matches(tool, '(?i)export|dump'))
 ),
 read AS (  -- each sign, in words; in nested parameters too. A quote inside a text is escaped, so it is no key

@@ -22,7 +22,12 @@ from tests.world import POLICY, World, at, denied, native
 
 DAY = 24 * 60  # minutes
 KEEP = Retention(Duration("14 days"), Duration("60 days"))
-RISKY = POLICY | {"tools": [{"name": "vault.read", "action": "allow", "risk_level": "critical"}]}
+RISKY = POLICY | {
+    "tools": [
+        {"name": "vault.read", "action": "allow", "risk_level": "critical"},
+        {"name": "crm.read", "action": "allow"},  # else allowing it would be a mismatch, and proof
+    ]
+}
 
 
 class End(BaseException):
