@@ -5,7 +5,7 @@ A new file in detectors/catalogue/ is covered on arrival.
 
 import json
 import random
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -98,12 +98,21 @@ def _world(folder: Path, name: str, own: Any) -> World:
             (adapters / "events.sql").write_text(_adapter(db))
     settings = {name: getattr(own, "LOW", {})}
     world = World(folder, only=(name,), settings=settings, policy=None, adapters=adapters)
-    rules = getattr(own, "RULES", LIST)
-    if rules is not None and not world.rows("SELECT 1 FROM policies"):
-        doc = msgspec.json.encode(msgspec.convert(rules, policy.Controls)).decode()
-        detail = {"version": "v1", "path": "policy.json", "doc": doc}
-        world.lander.record("policy", "test", "policy.json", detail, NOW)
+    if not world.rows("SELECT 1 FROM policies"):
+        for action, doc in _rules(own):
+            detail = {"version": "v1", "path": action, "doc": doc}
+            world.lander.record(action, "test", action, detail, NOW)
     return world
+
+
+def _rules(own: Any) -> Iterator[tuple[str, str]]:
+    """What a detector's tests have in force: a policy, and protocols."""
+    if getattr(own, "RULES", LIST) is None:
+        return
+    rules = dict(getattr(own, "RULES", LIST))
+    if protocols := rules.pop("protocols", None):
+        yield "protocols", msgspec.json.encode(protocols).decode()
+    yield "policy", msgspec.json.encode(msgspec.convert(rules, policy.Controls)).decode()
 
 
 def _line(event: Event) -> bytes:
@@ -172,7 +181,7 @@ def test_a_round_costs_what_is_new_and_not_what_is_stored(name: str, tmp_path: P
             file = f"{tmp_path}/{times}.duckdb"
             db.execute(f"COMMIT; ATTACH '{file}' AS small (ROW_GROUP_SIZE {GROUP}); BEGIN")
         with store.writing() as db:
-            _stored(db, found, getattr(own, "RULES", LIST), HISTORY * times)
+            _stored(db, found, own, HISTORY * times)
             each = loaded(name, db, **getattr(own, "LOW", {}))
         with store.reading() as db:
             counted = Counted(db, tmp_path / f"{times}.json")
@@ -185,19 +194,19 @@ def test_a_round_costs_what_is_new_and_not_what_is_stored(name: str, tmp_path: P
     assert scanned[1] <= scanned[0] + GROUP, f"{scanned}: the more is stored, the more it reads"
 
 
-def _stored(db: Db, found: Sequence[Event], rules: dict[str, Any] | None, past: int) -> None:
+def _stored(db: Db, found: Sequence[Event], own: Any, past: int) -> None:
     """These events, and `past` rows of a time long gone in every table: the same ones over and
     over, each time earlier."""
     db.execute("USE small")
     for part in SCHEMA:
         db.execute(part.read_text(encoding="utf-8"))
-    if rules is not None:
-        doc = msgspec.json.encode(msgspec.convert(rules, policy.Controls)).decode()
-        db.execute("INSERT INTO policies VALUES ('v1', ?, 'policy.json', ?)", [NOW, doc])
+    for action, doc in _rules(own):
+        table = "policies" if action == "policy" else action
+        db.execute(f"INSERT INTO {table} VALUES ('v1', ?, 'a file', ?)", [NOW, doc])
     land(db, found)
     span = {"since": min(e["ts"] for e in found), "until": max(e["ts"] for e in found)}
-    for own in OWN.split(";"):
-        db.execute(own, span)
+    for statement in OWN.split(";"):
+        db.execute(statement, span)
     ids = ("event_id", "call_key", "call_id", "last_event_id")
     for table, time in TABLES.items():
         columns = [row[0] for row in db.execute(f"DESCRIBE {table}").fetchall()]
