@@ -22,7 +22,8 @@ CREATE OR REPLACE MACRO deletes(p_tool, p_op, p_params) AS coalesce(coalesce(p_o
   OR CASE WHEN regexp_matches(p_params::VARCHAR, 'delete|drop|truncate', 'i') THEN list_has_any(operations_of(p_params), ['DELETE', 'DROP', 'TRUNCATE']) ELSE false END;
 -- is it a message to somebody; how many addresses it names, in to, cc and bcc: texts with commas between, lists, or objects
 CREATE OR REPLACE MACRO is_message(p_tool, p_op) AS coalesce(coalesce(p_op, 'commit') = 'commit'
-  AND regexp_matches(words(p_tool), '(^|[^a-z])(send|mail|email|sms|message|notify)([^a-z]|$)'), false);
+  -- what stands before the last dot is where, not what: mail.update_draft sends nothing
+  AND regexp_matches(words(regexp_extract(p_tool, '[^.]*$')), '(^|[^a-z])(send|mail|email|sms|message|notify)([^a-z]|$)'), false);
 CREATE OR REPLACE MACRO addresses(j) AS CASE json_type(j) WHEN 'ARRAY' THEN flatten(list_transform(arr(j), lambda lam_a: regexp_split_to_array(lam_a ->> '$', '[,;]')))
   WHEN 'VARCHAR' THEN regexp_split_to_array(j ->> '$', '[,;]') WHEN 'OBJECT' THEN [j::VARCHAR] ELSE [] END;
 CREATE OR REPLACE MACRO recipients_of(p) AS len(list_distinct(list_filter(list_transform(flatten(list_transform(['$.to', '$.cc', '$.bcc', '$.recipients', '$.recipient'],

@@ -9,6 +9,7 @@
 -- gap       = "1 hour"
 -- needs     = ["agent", "tool or host or principal"]
 -- kinds     = ["tool_decided", "tool_executed", "egress"]
+-- status    = "shadow"
 -- [params]  # lookback: the days that must be without, and the rest of the first one
 -- learning  = { type = "interval", default = "7 days", min = "0 seconds", max = "21 days" }
 -- forget_days = { type = "integer", default = 28, min = 1, max = 28 }
