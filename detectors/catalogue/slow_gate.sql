@@ -8,7 +8,7 @@
 -- lookback  = "30 minutes"
 -- gap       = "30 minutes"
 -- needs     = ["decision_ms"]
--- kinds     = ["tool_decided"]
+-- kinds     = ["tool_decided", "tool_executed"]
 -- [params]
 -- window    = { type = "interval", default = "10 minutes", min = "1 minute", max = "30 minutes" }
 -- slow_ms   = { type = "integer", default = 50, min = 1 }
@@ -18,8 +18,10 @@
 WITH took AS (
     SELECT coalesce(tenant, '') AS tenant, source, time_bucket($window, ts) AS began_at, decision_ms, event_id
     FROM events
-    WHERE ts >= $since - $window AND ts < $until AND kind = 'tool_decided' AND decision_ms >= 0 AND isfinite(decision_ms)
+    WHERE ts >= $since - $window AND ts < $until AND decision_ms >= 0 AND isfinite(decision_ms)
       AND ts >= $since - $lookback
+      -- a gate that writes one line a call says its decision with the execution
+      AND (kind = 'tool_decided' OR (kind = 'tool_executed' AND decision IS NOT NULL))
 ),
 ranked AS (  -- the nearest rank: a logged value, not one in between
     SELECT tenant, source, began_at, count(*) AS decisions, count(*) FILTER (decision_ms > $slow_ms) AS slow,

@@ -69,3 +69,10 @@ def test_denials_count_too_and_the_evidence_of_what_fires_is_the_slowest_twenty(
     [found] = judge("slow_gate", slow)
 
     assert found["event_ids"] == [f"e{n:05}" for n in range(5, 25)]
+
+
+def test_a_gate_that_writes_one_line_a_call_fires_too() -> None:
+    ran = [each | {"kind": "tool_executed", "status": "ok"} for each in decisions(*[90.0] * 20)]
+
+    assert judge("slow_gate", ran)
+    assert judge("slow_gate", [each | {"decision": None} for each in ran]) == []
