@@ -21,6 +21,7 @@ CANT = ("I can't do that: {noun} {n} belongs to another customer. Please ask you
 ASIDE = ("The page was empty, so I looked at the next one.", "The report is being prepared.",
          "I could not find it under the old name; it is under the new one.")  # fmt: skip
 LATE: Fields = {"status": "timeout", "latency_ms": 30000.0, "error": "upstream timed out"}
+WRITTEN_TO = ("crm", "billing", "support", "mail")  # whose records are of somebody who waits
 PATIENCE = 3600.0  # seconds after which an approval is over
 
 
@@ -122,7 +123,7 @@ def ticket(scene: Scene) -> None:
     scene.call(who.tool("check", noun), {"id": n}, response={"ok": rng.random() < 0.97})
     scene.wait(1, 5)
     _commit(scene, noun, {"id": n, "value": rng.choice(("open", "done", "late"))})
-    if rng.random() < 0.1:
+    if rng.random() < 0.1 and who.area in WRITTEN_TO:
         scene.wait(1, 9)
         to = f"customer{rng.randint(1, 9999)}@mail.example"
         record: Fields = {"response": [{"id": n, "from": to, "state": "open"}], "response_rows": 1}

@@ -58,7 +58,7 @@ def nearly_a_listed_name(plot: Plot, _: int) -> None:
     scene.look("web.fetch_page", {"depth": 1}, url=url)
 
 
-@plant("unlisted_egress", "first_seen", clear=1)
+@plant("unlisted_egress", "first_seen", "policy_mismatch", clear=1)
 def tried_and_denied(plot: Plot, _: int) -> None:
     scene = plot.scene()
     scene.deny(
