@@ -30,8 +30,10 @@ class Param(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class Header(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """`clock`: due as time passes, with no event too. `inhibited_by`: whose alerts speak for it.
 
-    `kinds`: only events of these kinds can change a row; none: any can. `facts`: the columns of
-    a Python detector's rows beside the promised ones, for its titles; of a query DuckDB tells.
+    `kinds`: only events of these kinds can change a row; none: any can. `hot`: a short SELECT over
+    [$since, $until) without whose rows no row can end there; it runs before the query.
+    `facts`: the columns of a Python detector's rows beside the promised ones, for its titles; of a
+    query DuckDB tells.
     `status`: of "shadow" the alerts are shown and nobody is told.
     """
 
@@ -47,6 +49,7 @@ class Header(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     respond_zh: str = ""  # none: Chinese messages carry the English one
     inhibited_by: tuple[str, ...] = ()
     kinds: tuple[str, ...] = ()
+    hot: str = ""
     facts: tuple[str, ...] = ()
     clock: bool = False
     status: Status = "stable"

@@ -13,7 +13,8 @@ from typing import Any
 import msgspec
 import pyarrow as pa
 
-from detectors.detector import OPTIONAL, PROMISED, Detector
+from detectors.detector import Detector
+from detectors.promise import OPTIONAL, PROMISED
 from detectors.ranges import Range
 from ingest.store import Db, beside, fetch
 

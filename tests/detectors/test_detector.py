@@ -1,5 +1,6 @@
 """What loading a detector refuses, in whole sentences, and how a row is worded."""
 
+import re
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -8,7 +9,7 @@ import pytest
 
 from detectors import detector
 from ingest.config import ConfigError
-from tests.kit import loaded, store
+from tests.kit import ROOT, allowed, at, denied, loaded, numbered, store
 
 GOOD = """-- title     = "{subject}: {calls} calls of {tool}"
 -- title_zh  = "{subject}：{calls} 次"
@@ -200,7 +201,23 @@ def test_a_detector_says_whether_the_policy_changes_its_rows() -> None:
     found = detector.load_all(store())
 
     by_policy = {each.id for each in found.values() if each.by_policy}
-    assert by_policy == {"approval_surge", "config_churn", "unlisted_egress"}
+    assert by_policy >= {"config_churn", "limit_exceeded", "policy_mismatch", "protocol_violation"}
+    assert not by_policy & {"deny_retry", "silent_source", "repeated_commit"}
+
+
+def test_every_macro_that_reads_the_policy_is_known_by_its_name() -> None:
+    text = "".join(path.read_text("utf-8") for path in (ROOT / "ingest").glob("*.sql"))
+    bare = re.sub(r"--.*|'[^'\n]*'", "", text)
+    _, *parts = re.split(r"CREATE OR REPLACE MACRO (\w+)", bare)
+    bodies = dict(zip(parts[::2], parts[1::2], strict=True))
+    reading, found = set[str](), {name for name in bodies if "FROM policies" in bodies[name]}
+    while found:
+        reading |= found
+        call = re.compile(rf"\b({'|'.join(reading)})\s*\(")
+        found = {name for name in bodies.keys() - reading if call.search(bodies[name])}
+
+    assert reading > {"policy_doc", "local_zone", "host_listed"}
+    assert [name for name in sorted(reading) if not detector.BY_POLICY.search(f"{name}(")] == []
 
 
 def test_the_catalogue_is_listed_without_reading_a_file() -> None:
@@ -219,3 +236,38 @@ def test_a_title_holds_each_value_on_one_line_and_short() -> None:
     assert chinese.startswith("t-1 # x [31m：10 分钟内被拒 5 次，涉及 a、?、bbb")
     assert len(english) < 300
     assert english.endswith("…")
+
+
+HOT = """-- hot       = "FROM calls WHERE ts >= $since AND ts < $until AND decision = 'deny'"
+-- [params]
+"""
+
+
+def test_what_cannot_fire_is_asked_for_no_further(tmp_path: Path) -> None:
+    text = GOOD.replace("-- [params]\n", HOT).replace(">= $calls", ">= $calls - 2")
+    found = numbered([*denied("09:00"), *allowed("09:10")])
+    db = store(found)
+    each = load(tmp_path, text)
+
+    assert len(detector.find(each, db, at("09:00"), at("09:01"))) == 1
+    assert detector.find(each, db, at("09:10"), at("09:11")) == []
+    assert len(detector.find(load(tmp_path, text.replace(HOT, "-- [params]\n")), db,
+                             at("09:10"), at("09:11"))) == 2  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("was", "now", "says"),
+    [
+        ("ts < $until AND", "", "the query never uses $until."),
+        ("FROM calls", "FROM alerts", "a detector may not read alerts: only what happened."),
+        ("decision =", "decison =", "Binder Error: Referenced column"),
+        ("FROM calls", "DELETE FROM calls", "a detector is one SELECT, nothing else."),
+    ],
+)
+def test_what_is_hot_is_checked_as_the_query_is(
+    tmp_path: Path, was: str, now: str, says: str
+) -> None:
+    with pytest.raises(ConfigError) as caught:
+        load(tmp_path, GOOD.replace("-- [params]\n", HOT.replace(was, now)))
+
+    assert str(caught.value).startswith(f"{tmp_path / 'mine.sql'}: {says}")
