@@ -26,17 +26,10 @@ CHECKPOINT_AT = (
 FULL = "No space left on device"
 GIVEN_UP = (duckdb.FatalException, duckdb.InternalException)
 READERS_END = 5.0  # seconds that readers of a database that was given up may take to notice it
-SCHEMA = [
-    Path(__file__).with_name(name)
-    for name in (
-        "schema.sql",
-        "macros.sql",
-        "words.sql",
-        "outcomes.sql",
-        "limits.sql",
-        "baseline.sql",
-    )
-]
+TABLES, *MACROS = (
+    Path(__file__).with_name(f"{name}.sql")
+    for name in ("schema", "macros", "words", "outcomes", "limits", "baseline")
+)
 
 
 class StoreBusyError(RuntimeError):
@@ -266,6 +259,6 @@ def memory_store() -> Store:
 def _prepared(db: Db) -> Db:
     db.execute("SET GLOBAL TimeZone = 'UTC'")  # naive casts and dates follow the session's zone
     db.execute("SET python_enable_replacements = false")  # a query names tables, not our variables
-    for part in SCHEMA:
+    for part in (TABLES, *MACROS):
         db.execute(part.read_text(encoding="utf-8"))
     return db
