@@ -8,6 +8,7 @@ Reads: nothing. Writes: nothing. Next: gatewatch/gates.py.
 
 import heapq
 import random
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta, tzinfo
@@ -79,7 +80,7 @@ class _Task:
     left: int
 
 
-class Stream:
+class Stream(ABC):
     """Acts that come by chance, each kind at a rate of its own; an act says lines, later ones too.
 
     Goes through time in one direction: `until(moment)` gives every line before that moment.
@@ -94,9 +95,9 @@ class Stream:
         self._count = 0
         self._next = {kind: self._after(kind, start) for kind in acts}
 
+    @abstractmethod
     def rate(self, kind: str, when: datetime) -> float:
         """Acts of this kind an hour."""
-        raise NotImplementedError
 
     def until(self, moment: datetime) -> list[Line]:
         """Every line from where the last call ended up to `moment`, in order of time."""

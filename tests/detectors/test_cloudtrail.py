@@ -23,8 +23,6 @@ from tests.kit import ROOT
 FILES = sorted((ROOT.parent / "shared/data/cloudtrail_stratus/CloudTrail").glob("*.json"))
 ATTACK = re.compile(r"^\[?stratus-red-team_")  # the user agent of the attack tool
 
-pytestmark = pytest.mark.skipif(not FILES, reason="the public data is not beside the checkout")
-
 
 @pytest.fixture(scope="module")
 def cloudtrail(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Db]:

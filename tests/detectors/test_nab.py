@@ -16,7 +16,6 @@ from functools import cache
 from typing import NamedTuple
 
 import pyarrow as pa
-import pytest
 
 from detectors import detector
 from detectors.detector import Detector
@@ -29,8 +28,6 @@ STEP = timedelta(minutes=5)
 DAY = 288  # values
 GAP = timedelta(hours=1)
 Times = list[datetime]
-
-pytestmark = pytest.mark.skipif(not NAB.exists(), reason="shared/data/nab is not there")
 
 
 class Series(NamedTuple):

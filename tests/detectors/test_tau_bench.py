@@ -24,8 +24,6 @@ from ingest.store import Db, memory_store
 from tests import tau
 from tests.kit import loaded
 
-pytestmark = pytest.mark.skipif(not tau.FOLDER.is_dir(), reason=f"{tau.FOLDER} is absent")
-
 LATER = datetime(2026, 3, 20, tzinfo=UTC)
 READ = {  # run: was it right to say that the user gave no explicit yes before the write
     "airline-0-2": True,  # picks an option; price and payment were never put to the user
