@@ -323,7 +323,7 @@ def test_whatever_is_stored_of_a_window_is_not_in_its_own_reference_so_it_fires_
 
 def test_a_busy_agent_lends_no_reference_to_a_new_one_so_one_call_is_quiet_d16() -> None:
     rows = counts({"a1": steady(100, 25 * 60)})
-    rows += counts({"a2": [None] * (25 * 60 - 1) + [1]})  # type: ignore[list-item]
+    rows += counts({"a2": [None] * (25 * 60 - 1) + [1]})
 
     assert [row for row in spikes(rows) if row["subject"] == "a2"] == []
 

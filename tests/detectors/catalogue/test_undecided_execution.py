@@ -50,7 +50,7 @@ def test_a_log_without_decisions_or_with_too_few_of_them_is_quiet() -> None:
 
 def test_decisions_of_another_agent_tool_or_tenant_are_quiet() -> None:
     for other in ({"agent": "a2"}, {"tool": "crm.query"}, {"tenant": "acme"}):
-        assert judge("undecided_execution", usual(**other) + ran("09:00")) == []
+        assert judge("undecided_execution", usual(5, "07", **other) + ran("09:00")) == []
 
 
 def test_decisions_of_a_day_before_are_quiet_by_a_second() -> None:
