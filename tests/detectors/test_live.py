@@ -16,7 +16,8 @@ import pytest
 from detectors.detector import find
 from detectors.ranges import INSTANT
 from ingest import policy
-from ingest.store import MACROS, TABLES, Db, memory_store
+from ingest.store import MACROS, Db, memory_store
+from ingest.store import TABLES as SCHEMA
 from tests.detectors.test_every_detector import LIST, NAMES, beside, made_up
 from tests.kit import NOW, Event, land, loaded, numbered
 from tests.world import World
@@ -198,7 +199,7 @@ def _stored(db: Db, found: Sequence[Event], own: Any, past: int) -> None:
     """These events, and `past` rows of a time long gone in every table: the same ones over and
     over, each time earlier."""
     db.execute("USE small")
-    for part in (TABLES, *MACROS):
+    for part in (SCHEMA, *MACROS):
         db.execute(part.read_text(encoding="utf-8"))
     for action, doc in _rules(own):
         table = "policies" if action == "policy" else action
