@@ -10,6 +10,7 @@
 -- needs     = ["kind approval_requested", "kind approval_decided"]
 -- clock     = true
 -- kinds     = ["tool_proposed", "tool_decided", "tool_executed", "approval_requested", "approval_decided"]
+-- hot       = "SELECT 1 WHERE time_bucket(INTERVAL '5 minutes', $until - INTERVAL '1 microsecond') >= $since UNION ALL SELECT 1 FROM calls WHERE last_ts >= $since AND ts < $until AND reason_code = 'expired'"
 -- [params]  # lookback >= a day, after which a wait is no longer told, and `within`
 -- waiting_for = { type = "integer", default = 5, min = 1 }
 -- patience  = { type = "interval", default = "15 minutes", min = "1 minute", max = "12 hours" }

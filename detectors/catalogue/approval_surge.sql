@@ -8,6 +8,7 @@
 -- lookback  = "9 days 2 hours"
 -- gap       = "30 minutes"
 -- needs     = ["agent", "kind approval_requested or approval_decided"]
+-- hot       = "SELECT 1 FROM calls WHERE last_ts >= $since AND ts < $until AND coalesce(approval_requested_at, approved_at, decided_at) >= $since AND (approval_requested_at IS NOT NULL OR approved_at IS NOT NULL OR approval_id IS NOT NULL OR approver IS NOT NULL OR reason_code = 'expired')"
 -- [params]  # the lookback holds the night that is judged and the seven before it
 -- requests  = { type = "integer", default = 5, min = 1 }
 -- within    = { type = "interval", default = "30 minutes", min = "1 minute", max = "1 hour" }

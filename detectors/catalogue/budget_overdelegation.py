@@ -8,6 +8,7 @@
 # lookback  = "2 days"
 # gap       = "1 hour"
 # needs     = ["parent_trace_id", "budget_limit", "budget_kind"]
+# hot       = "SELECT 1 FROM events WHERE ts >= $since AND ts < $until AND budget_limit IS NOT NULL AND budget_kind IS NOT NULL AND parent_trace_id <> trace_id"
 # facts     = ["kind", "given", "left", "limit", "spent", "siblings", "trace_id", "parent_trace_id"]
 """Grants held against what their parent had left: controls/budget.py over what the log tells."""
 

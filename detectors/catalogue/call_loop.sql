@@ -10,6 +10,7 @@
 -- needs     = ["agent", "tool", "params or params_digest", "kind tool_executed", "response or response_digest"]
 -- inhibited_by = ["repeated_commit"]
 -- kinds     = ["tool_proposed", "tool_decided", "tool_executed", "approval_requested", "approval_decided"]
+-- hot       = "SELECT 1 FROM calls c JOIN calls p ON p.params_digest = c.params_digest AND p.tool = c.tool AND p.call_key <> c.call_key WHERE c.executed_at >= $since AND c.executed_at < $until AND p.executed_at >= $since - INTERVAL '1 hour' AND p.executed_at < $until"
 -- [params]
 -- times     = { type = "integer", default = 10, min = 2 }
 -- polls     = { type = "integer", default = 50, min = 2 }

@@ -8,6 +8,7 @@
 -- lookback  = "10 minutes"
 -- gap       = "1 hour"
 -- needs     = []
+-- hot       = "SELECT 1 WHERE time_bucket(INTERVAL '10 minutes', $until - INTERVAL '1 microsecond') >= $since"
 -- [params]
 -- ahead     = { type = "interval", default = "1 minute", min = "1 second", max = "1 hour" }
 -- behind    = { type = "interval", default = "2 minutes", min = "10 seconds", max = "1 hour" }

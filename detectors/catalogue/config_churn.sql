@@ -9,6 +9,7 @@
 -- gap       = "12 hours"
 -- needs     = ["config_object", "config_after"]
 -- kinds     = ["config_changed"]
+-- hot       = "SELECT 1 FROM events WHERE ts >= $since AND ts < $until AND kind = 'config_changed'"
 -- [params]
 -- most      = { type = "integer", default = 3, min = 1 }
 -- hourly    = { type = "integer", default = 4, min = 2 }

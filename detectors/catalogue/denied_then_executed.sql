@@ -9,6 +9,7 @@
 -- gap       = "10 minutes"
 -- needs     = ["decision", "status", "call_id or params_digest"]
 -- kinds     = ["tool_proposed", "tool_decided", "tool_executed", "approval_requested", "approval_decided"]
+-- hot       = "SELECT 1 FROM calls WHERE last_ts >= $since AND ts < $until AND executed_at IS NOT NULL AND (denied_at IS NOT NULL OR (decision IS NULL AND executed_at >= $since AND executed_at < $until))"
 -- [params]
 -- within    = { type = "interval", default = "15 minutes", min = "1 second", max = "1 day" }
 

@@ -9,6 +9,7 @@
 -- gap       = "30 minutes"
 -- needs     = ["agent or trace_id", "tool", "decision", "params or target"]
 -- kinds     = ["tool_proposed", "tool_decided", "tool_executed", "approval_requested", "approval_decided"]
+-- hot       = "SELECT 1 WHERE EXISTS (FROM calls WHERE last_ts >= $since AND ts < $until AND denied_at IS NULL AND approved_at IS NULL AND (executed_at >= $since OR decision = 'allow')) AND EXISTS (FROM calls WHERE last_ts >= $since - INTERVAL '1 hour' AND ts < $until AND denied_at >= $since - INTERVAL '1 hour')"
 -- [params]  # lookback >= within + the hour before the denial
 -- within    = { type = "interval", default = "30 minutes", min = "1 second", max = "1 hour" }
 -- common    = { type = "integer", default = 3, min = 1 }

@@ -9,6 +9,7 @@
 -- gap       = "10 minutes"
 -- needs     = ["agent", "tool", "decision"]
 -- kinds     = ["tool_proposed", "tool_decided", "tool_executed", "approval_requested", "approval_decided"]
+-- hot       = "SELECT 1 FROM calls WHERE ts >= $since AND ts < $until AND decision = 'deny'"
 -- [params]  # the bounds keep lookback >= (denials - 1) x within, so that a slice sees all that a row depends on
 -- denials   = { type = "integer", default = 3, min = 2, max = 7 }
 -- within    = { type = "interval", default = "10 minutes", min = "1 second", max = "10 minutes" }

@@ -10,6 +10,7 @@
 -- needs     = ["decision", "trace_id"]
 -- inhibited_by = ["deny_retry"]
 -- kinds     = ["tool_proposed", "tool_decided", "tool_executed", "approval_requested", "approval_decided"]
+-- hot       = "SELECT 1 FROM calls WHERE ts >= $since AND ts < $until AND decision = 'deny'"
 -- [params]  # a denial's root is looked for in the calls of the `lookback - within` before it
 -- denials   = { type = "integer", default = 5, min = 2 }
 -- within    = { type = "interval", default = "10 minutes", min = "1 second", max = "10 minutes" }

@@ -10,6 +10,7 @@
 -- needs     = ["agent", "tool", "op", "kind tool_executed", "response or response_rows"]
 -- inhibited_by = ["call_loop"]
 -- kinds     = ["tool_executed"]
+-- hot       = "SELECT 1 FROM events WHERE ts >= $since AND ts < $until AND kind = 'tool_executed' AND op = 'lookup' AND came_back_empty(status, error, response, response_rows, response_bytes)"
 -- [params]
 -- misses    = { type = "integer", default = 8, min = 2 }
 -- within    = { type = "interval", default = "30 minutes", min = "1 minute", max = "1 hour" }

@@ -9,6 +9,7 @@
 -- gap       = "10 minutes"
 -- needs     = ["agent", "kind limit_hit or reason_code"]
 -- kinds     = ["tool_proposed", "tool_decided", "tool_executed", "approval_requested", "approval_decided", "limit_hit"]
+-- hot       = "SELECT 1 FROM events WHERE ts >= $since - INTERVAL '10 minutes' AND ts < $until AND kind = 'limit_hit' UNION ALL SELECT 1 FROM calls WHERE last_ts >= $since - INTERVAL '10 minutes' AND ts < $until AND decision = 'deny' AND reason_code IS NOT NULL"
 -- [params]  # lookback >= 2 x within: the calls after a hit, and the hits that those may repeat
 -- grace     = { type = "integer", default = 3, min = 0, max = 50 }
 -- pause     = { type = "interval", default = "1 minute", min = "1 second", max = "10 minutes" }

@@ -9,6 +9,7 @@
 -- gap       = "10 minutes"
 -- needs     = ["agent", "decision or status"]
 -- kinds     = ["tool_proposed", "tool_decided", "tool_executed", "approval_requested", "approval_decided", "egress", "model_call"]
+-- hot       = "SELECT 1 WHERE EXISTS (FROM policies) AND (EXISTS (FROM calls WHERE last_ts >= $since AND ts < $until AND (executed_at >= $since OR decision = 'allow')) OR EXISTS (FROM events WHERE ts >= $since AND ts < $until AND (kind = 'egress' OR cost_usd > 0)))"
 
 -- A minute, an hour and the 24 hours of a task slide; the time exactly one width before is outside. Days are days of the
 -- policy's zone. What happens at one instant is ordered by call, so that it is exactly the 31st call that is one too many.

@@ -9,6 +9,7 @@
 -- gap       = "12 hours"
 -- needs     = ["agent", "principal"]
 -- kinds     = ["tool_proposed", "tool_decided", "tool_executed", "egress", "config_changed", "model_call", "approval_requested", "approval_decided", "message"]
+-- hot       = "SELECT 1 FROM events WHERE ts >= $since AND ts < $until AND agent IS NOT NULL AND principal <> agent AND kind IN ('tool_proposed', 'tool_decided', 'tool_executed', 'egress', 'config_changed', 'model_call') AND NOT machine_account(principal)"
 -- [params]
 -- pause     = { type = "interval", default = "1 hour", min = "1 minute", max = "1 day" }
 -- sponsors  = { type = "integer", default = 2, min = 1 }

@@ -9,6 +9,7 @@
 -- gap       = "30 minutes"
 -- needs     = ["agent", "tool", "params or params_digest", "status", "kind tool_executed"]
 -- kinds     = ["tool_proposed", "tool_decided", "tool_executed", "approval_requested", "approval_decided"]
+-- hot       = "SELECT 1 FROM calls WHERE executed_at >= $since AND executed_at < $until AND last_ts >= $since AND ts < $until AND op = 'commit' AND tool IS NOT NULL AND params_digest IS NOT NULL"
 -- [params]  # a job that runs every `within` or more slowly never repeats itself
 -- times     = { type = "integer", default = 3, min = 2 }
 -- within    = { type = "interval", default = "15 minutes", min = "1 second", max = "1 hour" }

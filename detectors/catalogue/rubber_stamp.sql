@@ -9,6 +9,7 @@
 -- gap       = "1 hour"
 -- needs     = ["approver", "kind approval_requested", "kind approval_decided"]
 -- kinds     = ["tool_proposed", "tool_decided", "tool_executed", "approval_requested", "approval_decided"]
+-- hot       = "SELECT 1 FROM calls WHERE last_ts >= $since AND ts < $until AND approved_at >= $since AND approved_at < $until AND approver IS NOT NULL"
 -- [params]  # lookback >= the 14 days before the day of the row, and twice `within`
 -- approvals = { type = "integer", default = 10, min = 2 }
 -- within    = { type = "interval", default = "30 minutes", min = "1 minute", max = "1 hour" }

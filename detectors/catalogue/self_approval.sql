@@ -9,6 +9,7 @@
 -- gap       = "1 hour"
 -- needs     = ["approver", "agent or principal or on_behalf_of", "kind approval_decided"]
 -- kinds     = ["tool_proposed", "tool_decided", "tool_executed", "approval_requested", "approval_decided"]
+-- hot       = "SELECT 1 FROM events WHERE ts >= $since AND ts < $until AND kind = 'approval_decided' AND decision = 'allow' AND approver IS NOT NULL"
 -- [params]
 -- people    = { type = "text", default = "where others approve", choices = ["where others approve", "always", "never"] }
 

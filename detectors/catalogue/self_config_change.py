@@ -9,6 +9,7 @@
 # gap       = "1 hour"
 # needs     = ["agent", "config_object or params or target"]
 # kinds     = ["config_changed", "tool_decided", "tool_executed"]
+# hot       = "SELECT 1 FROM events WHERE ts >= $since AND ts < $until AND kind IN ('config_changed', 'tool_executed', 'tool_decided') AND coalesce(op, '') NOT IN ('lookup', 'verify')"
 # facts     = ["what", "what_zh", "wider", "wider_zh", "widens", "object", "tool", "trace_id", "command"]
 # [params]
 # free      = { type = "text", default = "" }

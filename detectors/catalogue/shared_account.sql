@@ -9,6 +9,7 @@
 -- gap       = "1 day"
 -- needs     = ["agent", "principal"]
 -- kinds     = ["tool_proposed", "tool_decided", "tool_executed", "egress", "config_changed", "model_call", "agent_run"]
+-- hot       = "SELECT 1 FROM events WHERE ts >= $since AND ts < $until AND principal IS NOT NULL AND agent IS NOT NULL AND kind IN ('tool_proposed', 'tool_decided', 'tool_executed', 'egress', 'config_changed', 'model_call', 'agent_run')"
 -- [params]  # lookback >= habit + within
 -- within    = { type = "interval", default = "1 hour", min = "1 minute", max = "1 day" }
 -- habit     = { type = "interval", default = "7 days", min = "1 hour", max = "7 days" }

@@ -8,6 +8,7 @@
 -- lookback  = "3 days"
 -- gap       = "15 minutes"
 -- needs     = []
+-- hot       = "SELECT 1 WHERE date_trunc('minute', $until - INTERVAL '1 microsecond') >= $since"
 -- clock     = true
 -- [params]  # lookback >= the longest silence that is told (1 day) and twice the day before it, by which a source is known,
 --           # and >= expected, the day that it is told for, and a day before it

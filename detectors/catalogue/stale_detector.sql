@@ -8,6 +8,7 @@
 -- lookback  = "1 day"
 -- gap       = "10 minutes"
 -- needs     = []
+-- hot       = "SELECT 1 FROM rounds WHERE noted_at >= $since AND noted_at < $until AND ok = 0"
 -- clock     = true
 -- [params]  # lookback >= the longest `silence`
 -- silence   = { type = "interval", default = "3 minutes", min = "1 second", max = "12 hours" }

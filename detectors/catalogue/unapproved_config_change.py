@@ -9,6 +9,7 @@
 # gap       = "1 hour"
 # needs     = ["config_object"]
 # kinds     = ["config_changed", "approval_decided", "tool_decided"]
+# hot       = "SELECT 1 FROM events WHERE ts >= $since AND ts < $until AND kind = 'config_changed' AND config_object IS NOT NULL"
 # facts     = ["who", "wider", "wider_zh", "widens", "demanded", "before", "after", "tool", "trace_id"]
 # [params]  # lookback >= habit + within
 # within    = { type = "interval", default = "1 day", min = "1 minute", max = "1 day" }

@@ -9,6 +9,7 @@
 # gap       = "30 minutes"
 # needs     = ["tool", "status", "decision or kind approval_requested", "call_id or approval_id or params_digest"]
 # kinds     = ["tool_proposed", "tool_decided", "tool_executed", "approval_requested", "approval_decided"]
+# hot       = "SELECT 1 FROM calls WHERE last_ts >= $since AND ts < $until AND executed_at IS NOT NULL AND (approval_requested_at IS NOT NULL OR approved_at IS NOT NULL OR approval_id IS NOT NULL OR approver IS NOT NULL OR reason_code IN ('rejected', 'expired', 'cancelled') OR (decision IS NULL AND executed_at >= $since AND params IS NOT NULL))"
 # inhibited_by = ["denied_then_executed"]
 # facts     = ["tool", "how", "how_zh", "asked_at", "answered_at", "approver", "asked_params", "params", "call_id", "trace_id"]
 # [params]

@@ -9,6 +9,7 @@
 -- gap       = "30 minutes"
 -- needs     = ["tool", "decision", "status", "call_id"]
 -- kinds     = ["tool_proposed", "tool_decided", "tool_executed", "approval_requested", "approval_decided"]
+-- hot       = "SELECT 1 FROM calls WHERE last_ts >= $since - INTERVAL '1 hour' AND ts < $until AND executed_at >= $since - INTERVAL '1 hour' AND tool IS NOT NULL AND coalesce(least(decided_at, denied_at, approval_requested_at, approved_at) > executed_at, true)"
 -- inhibited_by = ["denied_then_executed"]
 -- [params]  # late < lookback, so that executions of the past are seen with the same allowance
 -- usual     = { type = "integer", default = 5, min = 1 }

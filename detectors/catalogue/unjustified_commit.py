@@ -8,6 +8,7 @@
 # lookback  = "6 hours"
 # gap       = "1 hour"
 # needs     = ["trace_id or session", "op", "stance or signals or response or response_rows"]
+# hot       = "SELECT 1 FROM events WHERE ts >= $since AND ts < $until AND kind = 'tool_executed' AND coalesce(op, 'commit') = 'commit' AND coalesce(trace_id, session) IS NOT NULL"
 # inhibited_by = ["denied_then_executed"]
 # facts     = ["tool", "because", "because_zh", "stance", "code", "params", "trace_id", "call_id"]
 # [params]

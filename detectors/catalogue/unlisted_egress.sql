@@ -9,6 +9,7 @@
 -- gap       = "1 hour"
 -- needs     = ["host"]
 -- kinds     = ["egress", "tool_proposed", "tool_decided", "tool_executed", "approval_requested", "approval_decided"]
+-- hot       = "SELECT 1 FROM events WHERE ts >= $since AND ts < $until AND kind = 'egress' AND EXISTS (FROM policies) UNION ALL SELECT 1 FROM calls WHERE ts >= $since AND ts < $until AND host IS NOT NULL AND EXISTS (FROM policies)"
 
 WITH attempts AS (
     SELECT tenant, agent, principal, session, trace_id, source, ts, host, tool, event_id,

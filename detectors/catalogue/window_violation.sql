@@ -9,6 +9,7 @@
 -- gap       = "1 hour"
 -- needs     = ["agent", "tool", "status"]
 -- kinds     = ["tool_proposed", "tool_decided", "tool_executed", "approval_requested", "approval_decided"]
+-- hot       = "SELECT 1 FROM calls WHERE executed_at >= $since AND executed_at < $until AND last_ts >= $since AND ts < $until AND EXISTS (FROM policies) AND (regexp_matches(concat_ws(' ', tool, params), '(?i)delete|remove|drop|truncate|purge|destroy|erase|wipe|unlink|rm') OR EXISTS (FROM policies WHERE contains(doc::VARCHAR, 'allowed_windows')))"
 
 -- Held against the newest policy, as hosts are. The time is that of the execution, on the wall clock of the policy's zone.
 -- Of the calls of a subject within ten minutes of the clock the first is a row: a nightly job is one trouble.
