@@ -38,7 +38,8 @@ CREATE OR REPLACE MACRO refuses_nothing(p_sentence) AS is_question(p_sentence)
   OR regexp_matches(p_sentence, '\b(so|but|instead|therefore)\b[, ]+(instead,? )?(i|we)(''ve| have)? ?(also |now |already |instead |just )?([a-z]{2,}ed|sent|made|put|did|found|bought|paid|got|(was|were) able)\b|(所以|因此|于是)(我)?(已|就|改|为您|帮您)|已(经)?(改|换)为')
   OR regexp_matches(p_sentence, '\b(enough|wait|imagine|emphasi[sz]e|stress|overstate|help but|no reason|nothing|not that|no one|nobody)\b|不能不|不得不|无法不|能不能|不可或缺|不可避免');
 -- the sentences that refuse, each with its clause that does; most texts hold no word of refusal at all, and are not taken apart
-CREATE OR REPLACE MACRO refusals(x) AS CASE WHEN regexp_matches(x, '(?i)not|n.t\b|unable|declin|refus|impossible|ineligible|refundable|prohibited|forbidden|policy|policies|rules|无|不|没|难|拒绝|违反') THEN list_filter(list_transform(list_filter(sentences(x), lambda lam_s: NOT refuses_nothing(lam_s)),
+CREATE OR REPLACE MACRO may_refuse(x) AS regexp_matches(x, '(?i)not|n.t\b|unable|declin|refus|impossible|ineligible|refundable|prohibited|forbidden|policy|policies|rules|无|不|没|难|拒绝|违反');
+CREATE OR REPLACE MACRO refusals(x) AS CASE WHEN may_refuse(x) THEN list_filter(list_transform(list_filter(sentences(x), lambda lam_s: NOT refuses_nothing(lam_s)),
   lambda lam_s: {'sentence': lam_s, 'clause': list_filter(clauses(lam_s), lambda lam_c: refusing(lam_c))[1]}), lambda lam_s: lam_s.clause IS NOT NULL) ELSE [] END;
 CREATE OR REPLACE MACRO says_refusal(x) AS coalesce(len(refusals(x)) > 0, false);
 
@@ -122,9 +123,15 @@ CREATE OR REPLACE MACRO addresses_from(p_text) AS list_distinct(list_filter(flat
   list_transform(regexp_extract_all(p_text, '\+\d[\d ()./-]{6,18}\d|\b1[3-9]\d{9}\b'), lambda lam_p: 'phone:' || right(regexp_replace(lam_p, '\D', '', 'g'), 10))
   ]), lambda lam_x: lam_x IS NOT NULL));
 CREATE OR REPLACE MACRO addresses_in(x) AS CASE WHEN regexp_matches(x, '[@＠]|:(\\?/){2}|[wW]{3}[.．]|0[xX][0-9a-fA-F]{8}|[bB][cC]1|\+\d|\b1[3-9]\d{9}\b|[A-Za-z]{2}\d\d ?[A-Za-z0-9]{4} ?[A-Za-z0-9]*\d|(?i:acc(oun)?t)|账|卡号|[\[({](at|AT|@)[\])}]|[：／]|[A-Za-z0-9]{26}') THEN addresses_from(address_text(x)) ELSE [] END;
+-- whom a mail, a ticket or a record is from, or about, by its own fields and headers; and the rest of it
+CREATE OR REPLACE MACRO sender_field() AS '\\?"(?:[a-z]+[_-])*(?:from|sender|reply[_-]?to|author|requester|reporter|submitter|created[_-]?by|owner|contact|customer|client|user|e[_-]?mail|mail|phone)'
+  || '(?:[_-]?(?:e?[_-]?mail|address|addr|phone))*\\?"\s*:\s*(?:\\?"[^"\\]*\\?"|\{[^{}]*\}|\[[^\[\]]*\])|(?:^|"|\\n)(?:from|sender|reply-to):[^"\\]*';
+CREATE OR REPLACE MACRO senders_in(x) AS array_to_string(regexp_extract_all(lower(x), sender_field()), ' ');
+CREATE OR REPLACE MACRO without_senders(x) AS regexp_replace(lower(x), sender_field(), ' ', 'g');
 -- text that speaks to the agent; and text that asks anybody to send something somewhere
 CREATE OR REPLACE MACRO commands_agent(x) AS coalesce(regexp_matches(lower(x), '\b(ignore|disregard|forget|override) (all |any )?(the |your |my )?(previous|prior|above|earlier|preceding|system|other)\b|\b(system|developer) (prompt|override)\b|\bnew instructions?\b'
-  || '|<\s*/?(important|system|information|instructions?|admin)\s*>|\b(you are|as) an? (ai|assistant|agent|language model)\b|\bdo(n''t| not) (tell|inform|mention|show|alert) |\b(ai|assistant|agent)s?,?( \w+)? (must|should|please|need to|are to)\b|忽略(之前|以上|先前|上述|前面)|不要(告诉|告知|通知)|(系统|新的?)(提示|指令)|(智能体|助手).{0,6}(必须|请|应)'), false);
+  || '|<\s*/?(important|system|information|instructions?|admin)\s*>|\b(you are|as) an? (ai|assistant|agent|language model)\b|\bdo(n''t| not) (tell|inform|mention|show|alert) |\b(ai|assistant|agent)s?,?( \w+)? (must|should|please|need to|are to)\b|\b(note|message|instructions?|attention|reminder|task)s? (to|for) (the |all |any |every |you,? (the )?)?(ai|llm|assistant|agent|(language )?model|chat ?bot)s?\b'
+  || '|\b(ai|assistant|agent)s?\s*[:,]\s*((now|first|also|immediately|then) )?(open|visit|fetch|call|click|send|forward|mail|e-?mail|post|upload|submit|transfer|wire|pay|copy|delete|run|execute|reply)\b|忽略(之前|以上|先前|上述|前面)|不要(告诉|告知|通知)|(系统|新的?)(提示|指令)|(智能体|助手).{0,6}(必须|请|应)'), false);
 CREATE OR REPLACE MACRO asks_to_send(x) AS coalesce(regexp_matches(lower(x), '\b(send|forward|transfer|wire|pay|e-?mail|post|upload|submit|copy|deposit|reply)\b.{0,120}\b(to|at|into)\b|\b(visit|go to|click|open|call|fetch)\b.{0,40}(https?:|www\.|\+\d)|(转|发|汇|付|打款|提交|上传|存|访问|联系).{0,40}(到|至|给|入|http)'), false);
 -- an error by which a tool says that it may not, rather than that it could not
 CREATE OR REPLACE MACRO forbids(p_error) AS coalesce(regexp_matches(lower(p_error), '\b(not|n''t) (\w+ )?(allowed|permitted|authori[sz]ed|eligible)\b|\b(forbidden|unauthori[sz]ed|prohibited|access denied|permission denied|insufficient (permissions?|privileges?|scope)|against policy|policy violation)\b|\b40[13]\b|不允许|没有权限|无权|禁止|拒绝访问'), false);

@@ -4,11 +4,12 @@
 -- why       = "The agent acts on an address, account or host that nobody in the talk gave it: it stood only in content read from outside, a page, a mail, a ticket, a document. That is how a stranger's text makes an agent send money or data to the stranger."
 -- respond   = "Pause the agent or the trace first. Open the read and look for text that speaks to the agent ('ignore previous', 'forward this to'). If it is there: stop the payment or recall the message, block the address, find what else came from that content. If the user asked to pay or answer what the document says, mark the alert expected."
 -- respond_zh = "先暂停该智能体或该调用链。打开读取到的内容，查找对智能体说话的文字（“忽略之前的指令”“转发到”）。若有：止付或撤回，封禁该地址，并排查同一内容还引发了什么。若用户本来就要求按该文档付款或回复，把告警记为符合预期。"
--- quiet     = "Addresses that the user or the system named, that the agent used before the read, or that a lookup in an own system returned (the customer's record). 'Pay this bill' and 'answer this mail' look alike: where the user named what was read, or the address is the sender's, it is only medium. Links that are merely opened are told of only where text speaks to the agent."
+-- quiet     = "Addresses that the user or the system named, that the agent used before the read, or that a lookup in an own system returned (the customer's record). Whom a mail or record is from by its own fields is answered quietly, unless its text asks to send something there (medium) or speaks to the agent. 'Pay this bill', where the user named what was read, is only medium. Opening a link is told of where text speaks to the agent, or where data goes along to a host that is not on the policy's list; what goes to one that is on it, only where text speaks to the agent."
 -- lookback  = "1 hour"
 -- gap       = "1 hour"
 -- needs     = ["params", "response", "op", "trace_id or session"]
 -- kinds     = ["message", "model_call", "egress", "tool_proposed", "tool_decided", "tool_executed", "approval_requested", "approval_decided"]
+-- hot       = "SELECT 1 FROM (SELECT coalesce(trace_id, session) AS run FROM calls WHERE last_ts >= $since AND ts < $until AND (op = 'commit' OR host IS NOT NULL) AND (executed_at >= $since OR denied_at >= $since) UNION ALL SELECT coalesce(trace_id, session) FROM events WHERE ts >= $since AND ts < $until AND kind = 'egress') WHERE run IN (SELECT coalesce(trace_id, session) FROM events WHERE ts >= $since - INTERVAL '1 hour' AND ts < $until AND kind = 'tool_executed' AND response IS NOT NULL AND coalesce(op, '') <> 'commit')"
 -- [params]
 -- outside   = { type = "text", default = "web, webpage, website, browser, browse, page, pages, http, url, urls, scrape, crawl, curl, email, emails, mail, mails, inbox, gmail, outlook, imap, ticket, tickets, issue, issues, comment, comments, document, documents, doc, docs, pdf, file, files, attachment, attachments, slack, chat, channel, messages, review, reviews, feed, rss, forum" }
 -- trusted   = { type = "text", default = "" }
@@ -56,7 +57,7 @@ acts AS (  -- what the agent did or tried there
     WHERE e.ts >= $since AND e.ts < $until AND e.kind = 'egress'
 ),
 sent AS (  -- the addresses of what changes something; of what only calls out, the host
-    SELECT * EXCLUDE (params, host), unnest(list_distinct(CASE WHEN changes THEN addresses_in(json_text(params)) ELSE [] END
+    SELECT * EXCLUDE (host), unnest(list_distinct(CASE WHEN changes THEN addresses_in(json_text(params)) ELSE [] END
                                                           || CASE WHEN host IS NOT NULL THEN ['host:' || host] ELSE [] END)) AS address
     FROM acts
     WHERE ts >= $since AND ts < $until
@@ -97,7 +98,9 @@ unknown AS (SELECT tenant, run, ts, address, first FROM traced WHERE asked AND f
 found AS (
     SELECT w.*, u.first.ts AS read_at, u.first.event_id AS read_id, h.tool AS read_tool, commands_agent(h.content) AS commanded,
            asks_to_send(h.content) AS pleaded,
-           list_contains(addresses_in(array_to_string(regexp_extract_all(lower(h.content), '\\?"(?:from|sender|reply[_-]?to|author)[a-z_]*\\?"\s*:\s*(\\?"[^"]*"|\{[^}]*\}|\[[^\]]*\])', 1), ' ')), w.address) AS is_sender,
+           list_contains(addresses_in(senders_in(h.content)), w.address) AS is_sender,
+           list_contains(addresses_in(without_senders(h.content)), w.address) AS in_text,
+           list_filter(values_in(w.params), lambda x: length(x) >= 12 AND NOT contains(lower(h.content), x)) AS carried,
            list_filter(values_in(h.params), lambda x: length(x) >= 4) AS pointers
     FROM unknown u
     JOIN wanted w ON w.tenant = u.tenant AND w.run = u.run AND w.ts = u.ts AND w.address = u.address
@@ -111,7 +114,8 @@ pointed AS (  -- the user had named what was read: the file, the page
     GROUP BY ALL
 ),
 weighed AS (
-    SELECT f.*, is_sender OR p.id IS NOT NULL AS expected
+    SELECT f.*, is_sender OR p.id IS NOT NULL AS expected, starts_with(f.address, 'host:') AND host_listed(f.address[6:]) AS listed,
+           starts_with(f.address, 'host:') AND egress_listed() AND len(carried) > 0 AS carries
     FROM found f
     LEFT JOIN pointed p ON p.tenant = f.tenant AND p.run = f.run AND p.id = f.id AND p.act_id = f.act_id AND p.address = f.address
 )
@@ -120,4 +124,5 @@ SELECT subject, tenant, least(read_at, ts) AS started_at, ts AS ended_at, list_s
        coalesce(tool, 'a call outside') AS tool, call_id, run, regexp_replace(address, '^[a-z]+:', '') AS address, regexp_extract(address, '^[a-z]+') AS what, read_tool, outcome,
        CASE WHEN commanded THEN 'the content speaks to the agent' WHEN pleaded THEN 'the content asks to send something' ELSE 'no instruction seen' END AS content, coalesce(expected, false) AS expected
 FROM weighed
-WHERE changes OR commanded
+WHERE commanded OR (carries AND NOT listed)
+   OR (changes AND NOT listed AND (NOT is_sender OR (pleaded AND in_text)))  -- to answer whom it is from is what such content is read for
