@@ -8,6 +8,7 @@
 -- lookback  = "29 days"
 -- gap       = "30 minutes"
 -- needs     = ["agent", "response_rows or response_bytes"]
+-- hot       = "SELECT 1 FROM minute_counts WHERE minute >= $since - INTERVAL '1 minute' AND minute < $until - INTERVAL '1 minute' AND (rows_read > 0 OR bytes_read > 0)"
 -- [params]  # lookback: as in external_call_spike
 -- window    = { type = "interval", default = "10 minutes", min = "1 minute", max = "15 minutes" }
 -- baseline  = { type = "interval", default = "24 hours", min = "1 hour", max = "24 hours" }

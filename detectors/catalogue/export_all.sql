@@ -9,6 +9,7 @@
 -- gap       = "1 hour"
 -- needs     = ["tool", "params"]
 -- kinds     = ["tool_proposed", "tool_decided", "tool_executed", "approval_requested", "approval_decided"]
+-- hot       = "SELECT 1 FROM calls WHERE last_ts >= $since AND ts < $until AND coalesce(executed_at, decided_at) >= $since AND (regexp_matches(params::VARCHAR, '(?i)all|[*]|limit|max_|per_page|page_size') OR regexp_matches(tool, '(?i)export|dump'))"
 -- [params]
 -- large     = { type = "integer", default = 100000, min = 1000 }
 

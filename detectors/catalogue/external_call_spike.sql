@@ -8,6 +8,7 @@
 -- lookback  = "29 days"
 -- gap       = "15 minutes"
 -- needs     = ["agent", "host or kind egress"]
+-- hot       = "SELECT 1 FROM minute_counts WHERE minute >= $since - INTERVAL '1 minute' AND minute < $until - INTERVAL '1 minute' AND external > 0"
 -- [params]  # lookback: four weeks, and the hour around them when clocks are set; 4 x baseline + 8 x window is less
 -- window    = { type = "interval", default = "10 minutes", min = "1 minute", max = "15 minutes" }
 -- baseline  = { type = "interval", default = "24 hours", min = "1 hour", max = "24 hours" }

@@ -9,6 +9,7 @@
 -- gap       = "1 hour"
 -- needs     = ["agent", "tool or host or principal"]
 -- kinds     = ["tool_decided", "tool_executed", "egress"]
+-- hot       = "SELECT 1 FROM sightings WHERE day >= $since::DATE AND day <= $until::DATE AND ts >= $since AND ts < $until"
 -- status    = "shadow"
 -- [params]  # lookback: the days that must be without, and the rest of the first one
 -- learning  = { type = "interval", default = "7 days", min = "0 seconds", max = "21 days" }

@@ -10,6 +10,7 @@
 -- needs     = ["text or stance", "decision or signals", "trace_id or session"]
 -- inhibited_by = ["deny_retry", "posthoc_abstention"]
 -- kinds     = ["message", "model_call", "agent_run", "other", "tool_proposed", "tool_decided", "tool_executed", "approval_requested", "approval_decided"]
+-- hot       = "SELECT 1 FROM events WHERE ts >= $since AND ts < $until AND (stance = 'abstain' OR (role IN ('assistant', 'agent', 'model') AND may_refuse(text)) OR (kind = 'tool_executed' AND hands_over(tool))) AND coalesce(trace_id, session) IN (SELECT coalesce(trace_id, session) FROM events WHERE ts >= $since - INTERVAL '1 hour' AND ts < $until AND (decision = 'deny' OR status IN ('denied', 'error') OR signals IS NOT NULL OR stance IN ('abstain', 'clarify')))"
 -- [params]
 -- calls     = { type = "integer", default = 1, min = 0, max = 20 }  # so many further calls are timely
 

@@ -9,6 +9,7 @@
 -- gap       = "1 hour"
 -- needs     = ["role", "text", "op", "status", "trace_id or session"]
 -- kinds     = ["message", "model_call", "agent_run", "other", "tool_proposed", "tool_decided", "tool_executed", "approval_requested", "approval_decided"]
+-- hot       = "SELECT 1 FROM events WHERE ts >= $since AND ts < $until AND (stance = 'abstain' OR (role IN ('assistant', 'agent', 'model') AND may_refuse(text)) OR (kind = 'tool_executed' AND hands_over(tool))) AND coalesce(trace_id, session) IN (SELECT coalesce(trace_id, session) FROM calls WHERE last_ts >= $since - INTERVAL '1 hour' AND ts < $until AND op = 'commit' AND status = 'ok')"
 -- [params]
 -- within    = { type = "interval", default = "30 minutes", min = "1 second", max = "1 hour" }
 

@@ -9,6 +9,7 @@
 -- gap       = "1 hour"
 -- needs     = ["params", "tool"]
 -- kinds     = ["tool_proposed", "tool_decided", "tool_executed", "approval_requested", "approval_decided", "egress"]
+-- hot       = "SELECT 1 FROM calls WHERE last_ts >= $since AND ts < $until AND contains(params::VARCHAR, '[redacted:') UNION ALL SELECT 1 FROM events WHERE ts >= $since AND ts < $until AND kind = 'egress' AND contains(params::VARCHAR, '[redacted:')"
 -- [params]
 -- allowed   = { type = "text", default = "auth.*, *.login, *login*, *authenticate*, oauth*" }
 

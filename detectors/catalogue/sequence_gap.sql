@@ -8,6 +8,7 @@
 -- lookback  = "7 hours"
 -- gap       = "1 hour"
 -- needs     = []
+-- hot       = "SELECT 1 FROM events WHERE ts >= $since - INTERVAL '30 minutes' AND ts < $until - INTERVAL '1 minute' AND (contains(attrs::VARCHAR, 'seq') OR contains(attrs::VARCHAR, 'ordinal') OR contains(attrs::VARCHAR, 'prev_hash') OR contains(attrs::VARCHAR, chr(92)))"
 -- [params]  # lookback >= 6 hours + 2 x late
 -- late      = { type = "interval", default = "15 minutes", min = "1 minute", max = "30 minutes" }
 -- min_missing = { type = "integer", default = 1, min = 1 }

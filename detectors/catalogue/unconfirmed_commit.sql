@@ -9,6 +9,7 @@
 -- gap       = "1 hour"
 -- needs     = ["role", "text", "op", "trace_id or session"]
 -- kinds     = ["message", "model_call", "tool_proposed", "tool_decided", "tool_executed", "approval_requested", "approval_decided"]
+-- hot       = "SELECT 1 FROM calls WHERE executed_at >= $since AND executed_at < $until AND last_ts >= $since AND ts < $until AND op = 'commit' AND coalesce(status, 'ok') <> 'error' AND coalesce(trace_id, session) IN (SELECT coalesce(trace_id, session) FROM events WHERE ts >= $since - INTERVAL '1 hour' AND ts < $until AND role IN ('user', 'human') AND text IS NOT NULL)"
 -- status    = "shadow"
 -- [params]
 -- tools     = { type = "text", default = "*" }
