@@ -70,6 +70,31 @@ def test_agents_do_not_add_up_and_what_one_reads_is_no_reference_for_another_so_
     assert judge("bulk_read", busy + halves) == []
 
 
+def jobs(*rows: int) -> list[Event]:
+    """One job a day, and between them reads of nothing."""
+    days = [START + n * timedelta(days=1) for n in range(len(rows))]
+    idle = [START + n * STEP for n in range(len(rows) * 144)]
+    runs = [executed(day + timedelta(hours=9 + n), response_rows=rows[n])
+            for n, day in enumerate(days)]  # fmt: skip
+    return [*executed(*idle, response_rows=0), *(event for run in runs for event in run)]
+
+
+def test_a_job_of_three_times_its_second_largest_day_is_quiet_and_one_row_more_fires() -> None:
+    assert judge("bulk_read", jobs(700, 650, 1950)) == []
+    [found] = [row for row in judge("bulk_read", jobs(700, 650, 1951)) if row["total"] == 1951]
+    assert (found["severity"], found["usual"]) == ("medium", 0)
+
+
+def test_one_theft_does_not_make_the_next_one_usual_so_it_fires() -> None:
+    rows = judge("bulk_read", jobs(300, 250, 90_000, 90_000))
+
+    assert {row["started_at"].day for row in rows} == {11, 12}
+
+
+def test_a_job_of_an_agent_with_one_day_before_it_fires() -> None:
+    assert judge("bulk_read", jobs(900, 1900))
+
+
 @pytest.mark.parametrize("number", [None, -5])
 def test_an_answer_that_counts_nothing_is_quiet(number: int | None) -> None:
     assert judge("bulk_read", after(response_rows=number)) == []
