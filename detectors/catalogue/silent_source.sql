@@ -14,7 +14,7 @@
 --           # and >= expected, the day that it is told for, and a day before it
 -- silence   = { type = "interval", default = "10 minutes", min = "2 minutes", max = "12 hours" }
 -- factor    = { type = "integer", default = 5, min = 1 }
--- slack     = { type = "number", default = 2.0, min = 1.0, max = 10.0 }
+-- slack     = { type = "number", default = 3.0, min = 1.0, max = 10.0 }
 -- usual_after = { type = "integer", default = 20, min = 2 }
 -- expected  = { type = "interval", default = "1 hour", min = "2 minutes", max = "12 hours" }
 
