@@ -63,8 +63,16 @@ class Apart(Generic[Result]):
 
     def leave(self) -> None:
         """Let go of the moment it looks at, which the store would keep for it for ever."""
-        if self._db is not None:  # closing waits for a query that nothing can stop
-            threading.Thread(target=self._db.close, daemon=True).start()
+        threading.Thread(target=self._leave, name="leaving", daemon=True).start()
+
+    def _leave(self) -> None:
+        """DuckDB closes no cursor that is busy: interrupt until it is not."""
+        while not self._over.wait(STEP):
+            if self._db is not None:
+                with suppress(duckdb.Error):
+                    self._db.interrupt()
+                    self._db.close()
+                    return
 
     def result(self) -> Result:
         """What it found. Raises what it raised."""

@@ -24,14 +24,14 @@ from detectors.apart import Apart
 from detectors.detector import Detector
 from detectors.ranges import INSTANT, Range, slices
 from detectors.rounds import EVERY, Clock, Rounds
-from detectors.stretch import stretch
+from detectors.stretch import Stretch, stretch
 from detectors.turn import SLICE, Books, Turn, books, forget, keep, look, plan
 from ingest.store import Db, Store, fetch
 
 DEADLINE = 60.0  # seconds for one detector's turn
 GRACE = 1.0  # seconds in which a query that was interrupted must end
 ENOUGH = 1.0  # seconds after which a turn takes up no further slice: the others wait
-NARROWEST = timedelta(hours=1)  # a slice that took too long or too much is halved, down to this
+NARROWEST = timedelta(hours=1)  # slices of one that failed are halved, down to this
 FIRST_REST, LONGEST_REST = 1.0, 60.0  # seconds without a try after a failure; doubles
 SHARE = 4  # a failure that took long is rested from for so many times as long
 LARGE, LONG = 5_000, 0.5  # rows found, and seconds of looking, that are kept in one transaction
@@ -92,6 +92,7 @@ class Engine:
         self._works: dict[str, Work] = {}
         self._rests: dict[str, Rest] = {}
         self._widths: dict[str, timedelta] = {}
+        self._closed = False
 
     def judge(self, now: datetime, whole: bool = False) -> Tick:
         """Judge what is due before `now`, the newest first. A detector that raises stays due.
@@ -100,6 +101,7 @@ class Engine:
         """
         with self._one_round:
             tick, detectors = Tick(), dict(self.detectors)
+            self._let_go(self._works.keys() - detectors.keys())
             waiting = list(detectors.values())
             while waiting:
                 waiting = self._round(waiting, now, whole, tick)
@@ -114,9 +116,19 @@ class Engine:
             return tick
 
     def close(self) -> None:
-        """Let go of the store, as far as detectors let go of it."""
-        for work in self._works.values():
-            if not work.turn.end(GRACE):
+        """Let go of the store, as far as detectors let go of it. A round under way begins no more
+        turns."""
+        self._closed = True
+        until = time.monotonic() + GRACE
+        for work in list(self._works.values()):
+            if not work.turn.end(max(until - time.monotonic(), 0.0)):
+                work.turn.leave()
+
+    def _let_go(self, names: Iterable[str]) -> None:
+        """Of detectors that are not in force any more: nobody waits for what they look at."""
+        for name in list(names):
+            work = self._works.pop(name)
+            if not work.turn.end(0.0):
                 work.turn.leave()
 
     def _round(
@@ -169,14 +181,14 @@ class Engine:
         what it raised."""
         work = self._works.get(each.id)
         if work is not None and work.each is not each:  # another text is in force by now
-            if not work.turn.end(0.0):
-                work.turn.leave()
-            del self._works[each.id]
+            self._let_go([each.id])
             work = None
         if work is None:
             turn = plan(book, each, now, self._widths.get(each.id, SLICE))
             if turn is None or not turn.left:
                 return turn
+            if self._closed:
+                return None
             apart = Apart(self._store, each.id, partial(look, turn=turn, enough=self._enough))
             work = self._works[each.id] = Work(each, apart)
         if not work.turn.wait(min(patience, self._deadline - work.turn.seconds)):
@@ -187,10 +199,7 @@ class Engine:
                 work.turn.leave()
                 raise CutOffError(f"does not end, {self._deadline:g} s after it began")
         del self._works[each.id]
-        try:
-            return work.turn.result()
-        except duckdb.InterruptException:
-            raise CutOffError(f"was cut off after {self._deadline:g} s") from None
+        return work.turn.result()
 
     def _keep(self, group: Sequence[Turn], now: datetime, tick: Tick) -> list[Turn]:
         """Keep what these turns found. Returns those after which something is left."""
@@ -206,21 +215,26 @@ class Engine:
             return []
         tick.changed += changed
         for turn in group:
+            if turn.error is not None:
+                self._failed(turn.each, turn.error, turn.seconds, tick)
+                continue
             self._rests.pop(turn.each.id, None)
             self.rounds.ok(turn.each.id, turn.seconds)
             if not turn.left:
                 self._widths.pop(turn.each.id, None)
-        return [turn for turn in group if turn.left or turn in void]
+        return [turn for turn in group if turn.error is None and (turn.left or turn in void)]
 
     def _failed(self, each: Detector, error: Exception, seconds: float, tick: Tick) -> None:
-        """Note it, and have it rest: for longer each time."""
-        if isinstance(error, CutOffError | duckdb.OutOfMemoryException):
-            width = self._widths.get(each.id, SLICE)
-            self._widths[each.id] = max(width / 2, NARROWEST)
+        """Note it, and have it rest: for longer each time. In narrower slices it takes less time
+        and memory, and what is wrong with some lines holds up less beside them."""
+        width = self._widths.get(each.id, SLICE)
+        self._widths[each.id] = max(width / 2, NARROWEST)
         last = self._rests.get(each.id)
         length = last.length * 2 if last and last.each is each else FIRST_REST
         length = max(min(length, LONGEST_REST), seconds * SHARE)
         reason = (str(error).splitlines() or [type(error).__name__])[0][:300]
+        if isinstance(error, duckdb.InterruptException):
+            reason = f"was cut off after {self._deadline:g} s"
         self._rests[each.id] = Rest(each, self._clock() + length, length, reason)
         tick.failed[each.id] = reason
         self.rounds.failed(each.id, reason, seconds)
@@ -236,14 +250,17 @@ def _large(group: Sequence[Turn]) -> bool:
 def backtest(
     db: Db, detectors: Iterable[Detector], since: datetime, until: datetime
 ) -> list[alerts.Found]:
-    """The alerts that one pass over [since, until) gives. Writes nothing."""
+    """The alerts that one pass over [since, until) gives. Writes nothing.
+
+    Raises TooManyError for a detector that finds more than can be held.
+    """
     done: list[alerts.Found] = []
     for each in detectors:
-        rows = [
-            stretch(each, row)
-            for part in slices((since, until), SLICE)
-            for row in detector.find(each, db, *part)
-        ]
+        rows: list[Stretch] = []
+        for part in slices((since, until), SLICE):
+            rows += [stretch(each, row) for row in detector.find(each, db, *part)]
+            if len(rows) > detector.MOST:
+                raise detector.TooManyError(f"{each.id}: more than {detector.MOST} rows in all.")
         done += alerts.unite(each, rows)
     return sorted(done, key=lambda found: (found.started_at, found.detector, found.subject))
 

@@ -77,6 +77,7 @@ class Turn:
     passed: list[Range] = field(default_factory=list)  # what came there can't change a row
     done: list[tuple[Range, list[Stretch]]] = field(default_factory=list)
     seconds: float = 0.0
+    error: Exception | None = None  # of the slice at which it stopped; what it did before is kept
 
 
 def books(db: Db, detectors: Iterable[Detector]) -> Books:
@@ -140,12 +141,23 @@ def few(ranges: list[Range]) -> list[Range]:
 
 
 def look(db: Db, turn: Turn, enough: float) -> Turn:
-    """Judge, the newest first, until `enough` seconds have gone by. Writes nothing."""
+    """Judge, the newest first, until `enough` seconds have gone by. Writes nothing.
+
+    Raises what the first slice raises. What a later one does keeps that one due, and no other:
+    what is wrong with old lines must not hide what happens now.
+    """
     began = time.monotonic()
     while turn.left and (not turn.done or time.monotonic() - began < enough):
-        part = turn.left.pop()
-        rows = detector.find(turn.each, db, *part)
-        turn.done.append((part, [stretch(turn.each, row) for row in rows]))
+        part = turn.left[-1]
+        try:
+            rows = detector.find(turn.each, db, *part)
+            turn.done.append((part, [stretch(turn.each, row) for row in rows]))
+        except Exception as error:
+            if not turn.done:
+                raise
+            turn.error = error
+            break
+        turn.left.pop()
     turn.seconds = time.monotonic() - began
     return turn
 

@@ -168,6 +168,9 @@ class _Read:
     def fetchall(self) -> Any:
         return self._rows
 
+    def fetchmany(self, count: int) -> Any:
+        return self._rows[:count]
+
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_round_costs_what_is_new_and_not_what_is_stored(name: str, tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from detectors import turn
+from detectors import detector, turn
 from detectors.detector import Detector
 from detectors.engine import LONGEST_REST
 from detectors.turn import books, keep, look, plan
@@ -56,7 +56,7 @@ def acting(world: World, act: Callable[..., Any], name: str = "own") -> Detector
     """A Python detector that does what a test wants, added to those of the world."""
     good = world.detectors["deny_retry"]
     made = Detector(**vars(good) | {
-        "id": name, "header": replace(good.header, kinds=KINDS),
+        "id": name, "header": replace(good.header, kinds=KINDS, hot=""),
         "run": lambda db, since, until, **more: act(db, since, until) or [],
     })  # fmt: skip
     world.engine.detectors = world.detectors | {name: made}
@@ -166,7 +166,7 @@ def test_a_query_that_takes_too_long_is_cut_off_and_tried_again_narrower(made: M
 
 def test_one_that_hangs_is_left_behind_and_the_others_go_on(made: Made) -> None:
     clock, release, starts = Clock(), threading.Event(), list[int]()
-    world = made(deadline=0.1, clock=clock)
+    world = made(deadline=1.0, clock=clock)
     try:
 
         def hang(*_: Any) -> None:
@@ -329,3 +329,75 @@ def test_a_closed_engine_lets_go_of_the_store(made: Made) -> None:
 
     again = made()
     assert again.rows("SELECT count(*) AS n FROM events") == [{"n": 1}]
+
+
+def test_what_is_wrong_with_old_lines_does_not_hide_what_happens_now(made: Made) -> None:
+    clock, judged = Clock(), list[Any]()
+    world = made(clock=clock)
+
+    def poisoned(db: Any, since: Any, until: Any) -> None:
+        if since <= at(0) < until:
+            raise ValueError("a line that nobody foresaw")
+        judged.append((since, until))
+
+    acting(world, poisoned)
+    week = 7 * 24 * 60
+    world.land([denied(m, event_id=str(m)) for m in (0, week)], at(week))
+    for n in range(20):
+        clock.at += LONGEST_REST
+        world.land([denied(week + n, event_id=f"live {n}")], at(week + n))
+        tick = world.tick(at(week + n + 1))
+        assert tick.failed == {"own": "a line that nobody foresaw"}, "it must be told all the same"
+
+    assert any(since <= at(week + 19) < until for since, until in judged)
+    assert min(row["since"] for row in world.rows(DUE, id="own")) <= at(0)
+    assert states(world, "own")[0][1:] == (20, "a line that nobody foresaw")
+    assert list(world.engine.judge(at(week + 30), whole=True).failed) == ["own"]  # and ends
+
+
+def test_a_detector_that_is_removed_during_its_turn_is_let_go(made: Made) -> None:
+    world = made(patience=0.0)
+    acting(world, lambda db, *_: db.execute(
+        "SELECT sum(a.range * b.range) FROM range(10000000) a, range(10000000) b"))  # fmt: skip
+    world.land([denied(0, event_id="0")])
+    assert "own" in world.tick(at(1)).busy
+    work = world.engine._works["own"]
+
+    world.engine.detectors = world.detectors
+
+    assert "own" not in world.tick(at(2)).busy
+    assert work.turn.wait(20), "its query goes on"
+    assert "own" not in world.engine._works
+
+
+def test_rows_of_an_older_text_hold_up_nobody_who_names_other_facts(world: World) -> None:
+    world.land([denied(m, event_id=str(m)) for m in (0, 1, 2)])
+    world.tick(at(3))
+    with world.store.writing() as db:
+        db.execute("UPDATE stretches SET facts = '{}'")
+        db.execute("INSERT INTO prunes VALUES (9, ?, ?, ?, 3)", [at(4), at(1.5), at(1.5)])
+    world.land([denied(62, event_id="62"), denied(63, event_id="63"), denied(64, event_id="64")])
+
+    for m in (65, 66):
+        assert not world.tick(at(m)).failed
+    assert all("{" not in row["title"] for row in world.rows("SELECT title FROM alerts"))
+
+
+def test_a_detector_that_finds_more_than_can_be_held_is_asked_for_less_at_a_time(
+    made: Made, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = Clock()
+    world = made(("unlisted_egress",), clock=clock)
+    monkeypatch.setattr(detector, "MOST", 10)
+    world.land([
+        native(h * 60, "a1", "egress", host=f"h{h}.example", event_id=str(h))
+        for h in range(40)
+    ], at(41 * 60))  # fmt: skip
+
+    assert "more than 10 rows" in world.tick(at(41 * 60)).failed["unlisted_egress"]
+    for _ in range(12):
+        clock.at += LONGEST_REST
+        tick = world.tick(at(41 * 60))
+
+    assert (tick.failed, tick.left) == ({}, 0)
+    assert world.rows("SELECT count(*) AS n FROM stretches") == [{"n": 40}]
