@@ -1,8 +1,8 @@
 """What the service notes of its own work: rounds of each detector, steps of its own clock.
 
 Counted in memory and written once a minute; of a round that failed, at once.
-Reads: nothing. Writes: rounds, clock_steps, judged.
-Next: detectors/catalogue/stale_detector.sql, detectors/catalogue/clock_step.sql.
+Reads: nothing. Writes: rounds, clock_steps, judged, arrivals.
+Next: detectors/catalogue/stale_detector.sql, clock_step.sql, silent_source.sql.
 """
 
 import time
@@ -105,9 +105,24 @@ def had_failed(db: Db, name: str, reason: str) -> None:
 
 
 def forget(db: Db, now: datetime) -> None:
-    """Of both, a week is kept."""
-    for table in ("rounds", "clock_steps"):
-        db.execute(f"DELETE FROM {table} WHERE noted_at < ?", [now - OWN_KEPT])  # noqa: S608 - ours
+    """Of each, a week is kept."""
+    notes = {"rounds": "noted_at", "clock_steps": "noted_at", "arrivals": "minute"}
+    for table, time_of in notes.items():
+        db.execute(f"DELETE FROM {table} WHERE {time_of} < ?", [now - OWN_KEPT])  # noqa: S608 - ours
+
+
+def listened(db: Db, names: Iterable[str], now: datetime) -> None:
+    """That in this minute these could be heard: a row each, with no lines. One of the names is the
+    service's own."""
+    db.execute(
+        """
+        INSERT INTO arrivals
+        SELECT source, $minute, 0, NULL FROM (SELECT unnest($names::VARCHAR[]) AS source) n
+        WHERE NOT EXISTS (SELECT 1 FROM arrivals a
+                          WHERE a.source = n.source AND a.minute = $minute AND a.lines = 0)
+        """,
+        {"names": sorted({*names}), "minute": now.replace(second=0, microsecond=0)},
+    )
 
 
 class Steps:

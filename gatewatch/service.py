@@ -40,7 +40,6 @@ from ingest.segment import OWN
 from ingest.tail import Tail
 
 log = logging.getLogger("gatewatch")
-ARRIVALS_KEPT = timedelta(days=7)  # silent_source looks back over three
 PRUNE_EVERY, PRUNE_FIRST = timedelta(days=1), timedelta(minutes=10)
 STALE = timedelta(seconds=120)  # a detector without a good round for so long is not well
 RELOAD_EVERY = 2.0  # seconds between looks at gatewatch.toml, policy and detectors
@@ -101,7 +100,7 @@ class Service:
         for route in self._parts.routes:
             worker = Worker(route, self._parts.store, self._parts.lander, self._parts.routes)
             self._loops.loop(f"deliver {route.name}", partial(self._deliver, worker))
-        self._loops.every(self._housekeep, timedelta(seconds=20))
+        self._loops.every(self._housekeep, timedelta(seconds=20), utc_now())
         self._loops.every(self._seal, timedelta(minutes=1))
         if self._parts.settings.retention is not None:
             self._loops.every(self._prune, PRUNE_EVERY, utc_now() + PRUNE_FIRST)
@@ -195,12 +194,10 @@ class Service:
         return 0.0
 
     def _housekeep(self) -> None:
-        """Say that we are listening, three times a minute so that none is missed: silent_source."""
+        """Say that we are listening, and to whom, often enough that no minute is missed."""
         with self._parts.store.writing() as db:
-            minute = utc_now().replace(second=0, microsecond=0)
-            db.execute("INSERT INTO arrivals VALUES (?, ?, 0, NULL)", [OWN, minute])
-            db.execute("DELETE FROM arrivals WHERE minute < ?", [minute - ARRIVALS_KEPT])
-            rounds.forget(db, minute)
+            rounds.listened(db, (OWN, *self._parts.settings.sources), utc_now())
+            rounds.forget(db, utc_now())
 
     def _seal(self) -> None:
         """A segment of another day, or an old one, though no line comes that would seal it."""
