@@ -2,12 +2,13 @@
 
 Labels are names from the configuration (sources, detectors, receivers), never text from logs, so
 the page cannot grow with what agents write. Metric names and meanings: docs/metrics.md.
-Reads: sources, clocks, judged, alerts, deliveries, attempts. Writes: nothing.
+Reads: sources, clocks, judged, judgements, changes, alerts, deliveries, attempts. Writes: nothing.
 Next: detectors/triage.py.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from datetime import datetime
 from importlib.metadata import version
 from types import MappingProxyType
 from typing import Any
@@ -38,7 +39,27 @@ OWN = {  # what the process knows of itself
     "gatewatch_reload_ok": "1 while detectors and policy are in force as they are on disk.",
     "gatewatch_reload_last_success_timestamp_seconds": "When they were last put in force.",
 }
-
+WAITING = """
+    WITH those AS (
+        SELECT unnest($names::VARCHAR[]) AS detector, unnest($kinds::VARCHAR[][]) AS kinds
+    ),
+    due AS (
+        SELECT detector, since FROM judgements WHERE status = 'due'
+        UNION ALL
+        SELECT t.detector, c.since FROM those t LEFT JOIN judged j USING (detector)
+        JOIN changes c ON c.seq > coalesce(j.seq, 0)
+            AND (len(t.kinds) = 0 OR c.kinds IS NULL OR list_has_any(c.kinds, t.kinds))
+        UNION ALL
+        SELECT t.detector, e.since FROM those t LEFT JOIN judged j USING (detector)
+        CROSS JOIN (SELECT min(ts) AS since FROM calls UNION ALL SELECT min(ts) FROM events) e
+        WHERE coalesce(j.version, '') = ''
+        UNION ALL  -- one of absence has to judge all time that passes
+        SELECT detector, max(until) FROM judgements
+        WHERE status = 'judged' AND list_contains($clock::VARCHAR[], detector) GROUP BY ALL
+    )
+    SELECT detector, min(since) AS since FROM due
+    WHERE since <= $now::TIMESTAMPTZ AND list_contains($names::VARCHAR[], detector) GROUP BY ALL
+"""
 PER_SOURCE = {
     "gatewatch_ingest_events": ("events", "Events accepted and new."),
     "gatewatch_ingest_backfill_events": ("backfilled", "Accepted, but an hour old or older."),
@@ -51,7 +72,8 @@ PER_SOURCE = {
 
 def page(
     reader: Reader, detectors: Mapping[str, Detector], routes: Iterable[Route],
-    head: tuple[int, str], tick: float = TICK, own: Mapping[str, float] = MappingProxyType({}),
+    head: tuple[int, str], now: datetime, tick: float = TICK,
+    own: Mapping[str, float] = MappingProxyType({}),
 ) -> bytes:  # fmt: skip
     """The whole page in the text format. `head`: lines in the ledger, and its chain hash.
 
@@ -59,7 +81,7 @@ def page(
     """
     found = [_gauge(name, text, own.get(name, 0.0)) for name, text in OWN.items()]
     with suppress(duckdb.Error):  # scrapes must not end with the tables: `own` says why
-        found += list(_metrics(reader, detectors, routes, head, tick))
+        found += list(_metrics(reader, detectors, routes, head, now, tick))
     registry = CollectorRegistry()
     registry.register(_Collected(found))
     return generate_latest(registry)
@@ -75,11 +97,12 @@ class _Collected:
 
 def _metrics(
     reader: Reader, detectors: Mapping[str, Detector], routes: Iterable[Route],
-    head: tuple[int, str], tick: float,
+    head: tuple[int, str], now: datetime, tick: float,
 ) -> Iterator[Metric]:  # fmt: skip
     yield from _sources(reader.rows("SELECT * FROM sources ORDER BY source"))
     yield from _clocks(reader.rows("SELECT * FROM source_clocks ORDER BY source"))
     yield from _detectors(reader.rows("SELECT * FROM judged"), detectors, tick)
+    yield _behind(reader, detectors, now)
     yield from _alerts(reader, detectors)
     yield from _deliveries(reader, [route.name for route in routes])
     yield _gauge("gatewatch_audit_chain_records", "Lines in the ledger; never falls.", head[0])
@@ -161,6 +184,21 @@ def _detectors(rows: Rows, detectors: Mapping[str, Detector], tick: float) -> It
     )
     loaded.add_metric(["active"], len(detectors))
     yield from (runs, failures, every, took, good, loaded)
+
+
+def _behind(reader: Reader, detectors: Mapping[str, Detector], now: datetime) -> Metric:
+    """Of what has been planned and not judged, and of what has landed and not been taken up."""
+    lag = GaugeMetricFamily(
+        "gatewatch_judging_lag_seconds", "Age of the oldest time that is still to be judged.",
+        labels=["detector"],
+    )  # fmt: skip
+    kinds = [list(each.header.kinds) for each in detectors.values()]
+    clock = [name for name, each in detectors.items() if each.header.clock]
+    rows = reader.rows(WAITING, names=list(detectors), kinds=kinds, clock=clock, now=now)
+    waiting = {row["detector"]: row["since"] for row in rows}
+    for name in detectors:
+        lag.add_metric([name], (now - waiting.get(name, now)).total_seconds())
+    return lag
 
 
 def _alerts(reader: Reader, detectors: Mapping[str, Detector]) -> Iterator[Metric]:

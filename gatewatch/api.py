@@ -182,7 +182,7 @@ class Api:
         }
         page = await run_in_threadpool(
             metrics.page, self._parts.store, self._parts.detectors, self._parts.routes,
-            self._parts.lander.head, own=own,
+            self._parts.lander.head, utc_now(), own=own,
         )  # fmt: skip
         return Response(page, media_type=metrics.CONTENT_TYPE)
 

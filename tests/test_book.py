@@ -18,6 +18,7 @@ from gatewatch.cli import app
 from ingest import adapter
 from ingest.config import convert, header, read_settings
 from ingest.store import fetch, memory_store
+from tests.world import at
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -110,7 +111,7 @@ def test_every_native_line_in_the_book_is_valid() -> None:
 
 
 def test_every_metric_is_in_the_book_with_its_type() -> None:
-    page = metrics.page(memory_store(), {}, [], (0, "")).decode()
+    page = metrics.page(memory_store(), {}, [], (0, ""), at(0)).decode()
     shown = set(re.findall(r"^# TYPE (\S+) (\S+)$", page, re.MULTILINE))
     text = (ROOT / "docs" / "metrics.md").read_text(encoding="utf-8")
     told = set(re.findall(r"^\| `(gatewatch_\w+)` \| (\w+) \|", text, re.MULTILINE))

@@ -125,7 +125,7 @@ def test_prometheus_is_told_of_clocks_and_lag(world: World) -> None:
         send(world, minute, -0.5, -90)
     send(world, 0, -2, source="new")
 
-    text = metrics.page(world.store, {}, (), world.lander.head).decode()
+    text = metrics.page(world.store, {}, (), world.lander.head, at(3)).decode()
 
     assert 'gatewatch_source_skew_seconds{source="s"} -0.5' in text
     assert 'gatewatch_source_skew_seconds{source="new"}' not in text

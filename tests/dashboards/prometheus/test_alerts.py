@@ -10,6 +10,7 @@ import yaml
 
 from detectors import metrics
 from ingest.store import memory_store
+from tests.world import at
 
 HERE = Path(__file__).parent
 ALERTS = HERE.parents[2] / "dashboards/prometheus/alerts.yml"
@@ -42,7 +43,7 @@ def test_each_rule_is_quiet_at_first_and_fires_on_its_trouble(tmp_path: Path) ->
 
 
 def test_every_metric_in_a_rule_is_one_that_the_service_shows() -> None:
-    page = metrics.page(memory_store(), {}, (), (0, "00")).decode()
+    page = metrics.page(memory_store(), {}, (), (0, "00"), at(0)).decode()
     shown = set(re.findall(r"^# TYPE (\w+)", page, re.MULTILINE))
 
     used = {name for rule in RULES for name in re.findall(r"gatewatch_\w+", rule["expr"])}
