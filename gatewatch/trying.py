@@ -20,6 +20,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from detectors import engine, trial, whatif, whynot
+from detectors.apart import Apart
 from detectors.detector import Detector
 from detectors.ranges import Range
 from gatewatch.access import allowed
@@ -29,8 +30,11 @@ from ingest.config import ConfigError, nearest
 from ingest.policy import Controls
 from ingest.store import Db
 
-SECONDS = 300.0  # of one question to a running service
+SECONDS, GRACE = 300.0, 1.0  # of one question to a running service, and to end it
+AT_ONCE = 2  # questions: each takes a core, and landing and judging need theirs
+AROUND = timedelta(days=31)  # the longest that why-not looks around
 FOUND = 10_000  # alerts that one answer lists; the counts are of all
+LATER = timedelta(days=31)  # after the last event, or now, no window closes any more
 Answer = dict[str, Any]
 
 
@@ -91,9 +95,11 @@ def tune(parts: Parts, db: Db, asked: Tune) -> Answer:
 
 def why_not(parts: Parts, db: Db, asked: WhyNot) -> Answer:
     """See detectors/whynot.py. Raises ConfigError."""
-    around = timedelta(seconds=asked.around_seconds)
+    if not 0 < asked.around_seconds <= AROUND.total_seconds():
+        raise ConfigError(f"around: more than nothing, and up to {AROUND.days} days.")
+    around, ts = timedelta(seconds=asked.around_seconds), _aware(asked.ts) or asked.ts
     return whynot.why_not(
-        db, asked.detector, asked.subject, asked.ts, parts.detectors, parts.settings.detectors,
+        db, asked.detector, asked.subject, ts, parts.detectors, parts.settings.detectors,
         around,
     )  # fmt: skip
 
@@ -125,6 +131,7 @@ class Trying:
 
     def __init__(self, parts: Parts) -> None:
         self._parts = parts
+        self._free = threading.BoundedSemaphore(AT_ONCE)
 
     def routes(self) -> list[Route]:
         return [Route(path, self._answer, methods=["POST"]) for path in ROUTES]
@@ -136,20 +143,26 @@ class Trying:
             asked = msgspec.convert(await read_object(request), kind)
         except msgspec.ValidationError as error:
             raise HTTPException(400, f"{error}.") from None
+        if not self._free.acquire(blocking=False):
+            raise HTTPException(503, "others are asking: try again.", {"Retry-After": "10"})
         told = await run_in_threadpool(self._ask, function, asked)
         return Response(msgspec.json.encode(told, enc_hook=str), media_type="application/json")
 
     def _ask(self, function: Callable[[Parts, Db, Any], Answer], asked: msgspec.Struct) -> Answer:
-        with self._parts.store.reading() as db:
-            timer = threading.Timer(SECONDS, db.interrupt)
-            timer.daemon = True
-            timer.start()
-            try:
-                return function(self._parts, db, asked)
-            except duckdb.InterruptException:
-                raise HTTPException(400, f"not answered within {SECONDS:.0f} seconds.") from None
-            finally:
-                timer.cancel()
+        parts = self._parts
+        try:
+            apart = Apart(parts.store, "asked", lambda db: function(parts, db, asked))
+            if apart.wait(SECONDS):
+                return apart.result()
+            if not apart.end(GRACE):
+                apart.leave()
+            raise HTTPException(400, f"not answered within {SECONDS:.0f} seconds.")
+        except duckdb.Error as error:
+            raise HTTPException(400, str(error).splitlines()[0]) from None
+        except (OverflowError, UnicodeError):
+            raise HTTPException(400, "a time, or a text, that nothing can have.") from None
+        finally:
+            self._free.release()
 
 
 def _span(db: Db, since: datetime | None, until: datetime | None) -> Range | None:
@@ -158,7 +171,8 @@ def _span(db: Db, since: datetime | None, until: datetime | None) -> Range | Non
     if whole is None:
         return None
     low = max(_aware(since) or whole[0], whole[0])  # a day without history is none without alerts
-    return low, max(_aware(until) or max(whole[1], utc_now()), low)
+    last = max(whole[1], utc_now())
+    return low, max(min(_aware(until) or last, last + LATER), low)
 
 
 def _aware(moment: datetime | None) -> datetime | None:
