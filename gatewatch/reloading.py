@@ -1,8 +1,9 @@
-"""Takes up changed detectors and a changed policy while the service runs.
+"""Takes up changed detectors, protocols and a changed policy while the service runs.
 
 What is on disk is loaded and checked aside. Good, it is in force at the next round; bad, what was
 in force stays in force, and the mistake is shown until it is mended.
-Reads: gatewatch.toml, the policy file, the detectors' folder. Writes: through gatewatch/parts.py.
+Reads: gatewatch.toml, the policy file, the folders of protocols and detectors.
+Writes: through gatewatch/parts.py.
 Next: gatewatch/service.py.
 """
 
@@ -15,8 +16,9 @@ from pathlib import Path
 import msgspec
 
 from detectors import detector, routing
+from detectors.controls import protocol_files
 from detectors.detector import KINDS, Detector
-from gatewatch.parts import DEFAULT, Parts, put_policy, utc_now
+from gatewatch.parts import DEFAULT, Parts, put_policy, put_protocols, utc_now
 from ingest import policy, prune
 from ingest.config import ConfigError, Settings, read_settings
 from ingest.land import BehindError
@@ -24,7 +26,8 @@ from ingest.ledger import LedgerError
 from ingest.store import memory_store
 
 log = logging.getLogger("gatewatch")
-RELOADED = ("detectors", "detectors_folder", "policy")  # keys of gatewatch.toml
+RELOADED = ("detectors", "detectors_folder", "policy", "protocols_folder")  # keys of gatewatch.toml
+PROTOCOLS = (".toml",)
 OK, AT = "gatewatch_reload_ok", "gatewatch_reload_last_success_timestamp_seconds"
 
 
@@ -80,6 +83,10 @@ class Reloader:
                 path = found.settings.path(found.settings.policy)
                 if put_policy(parts.store, parts.lander, path):
                     log.info("reload: the policy of %s is in force.", path)
+            if found.settings.protocols_folder:
+                folder = found.settings.path(found.settings.protocols_folder)
+                if put_protocols(parts.store, parts.lander, folder):
+                    log.info("reload: the protocols of %s are in force.", folder)
             if said:
                 name = str(self._config or DEFAULT)
                 parts.lander.record("detectors", "gatewatch", name, said, utc_now())
@@ -107,6 +114,8 @@ class Reloader:
         chosen = msgspec.structs.replace(old, **new)
         if chosen.policy:
             policy.load(chosen.path(chosen.policy))
+        if chosen.protocols_folder:
+            protocol_files.load(chosen.path(chosen.protocols_folder))
         where = str(self._config or DEFAULT)
         extra = [chosen.path(chosen.detectors_folder)] if chosen.detectors_folder else []
         with memory_store().writing() as db:
@@ -135,9 +144,9 @@ class Reloader:
         for each in (self._parts.settings, self._latest):
             if each.policy:
                 yield each.path(each.policy)
-            if each.detectors_folder:
-                folder = each.path(each.detectors_folder)
-                yield from sorted(p for p in folder.glob("*.*") if p.suffix in KINDS)
+            for name, kinds in ((each.detectors_folder, KINDS), (each.protocols_folder, PROTOCOLS)):
+                if name:
+                    yield from sorted(p for p in each.path(name).glob("*.*") if p.suffix in kinds)
 
 
 def _differences(old: Mapping[str, Detector], new: Mapping[str, Detector]) -> dict[str, list[str]]:

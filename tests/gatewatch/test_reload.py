@@ -145,6 +145,24 @@ def test_a_policy_is_put_in_force_and_a_wrong_one_is_not(service: Reloading) -> 
     assert "policy.json" in str(service.reloader.problem)
 
 
+def test_protocols_are_put_in_force_and_a_wrong_one_is_not(service: Reloading) -> None:
+    till = service.folder / "protocols" / "till.toml"
+    till.parent.mkdir()
+    till.write_text('initial = "start"\nfinal = ["paid"]\n[transitions.start]\npay = "paid"\n')
+    service.path.write_text(CONFIG + 'protocols_folder = "protocols"\n')
+    service.settle()
+    assert len(service.parts.rows("SELECT 1 FROM protocols")) == 1
+
+    till.write_text(till.read_text() + 'refund = "paid"\n')
+    service.settle()
+    assert len(service.parts.rows("SELECT 1 FROM protocols")) == 2
+
+    till.write_text(till.read_text().replace('["paid"]', '["over"]'))
+    service.settle()
+    assert len(service.parts.rows("SELECT 1 FROM protocols")) == 2
+    assert "till.toml" in str(service.reloader.problem)
+
+
 def test_half_a_file_is_not_a_mistake(service: Reloading) -> None:
     service.path.write_text(CONFIG + "[detectors.deny_re")
     assert not service.reloader.look()
