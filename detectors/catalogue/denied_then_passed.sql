@@ -16,10 +16,10 @@
 
 -- Kin are calls of one actor, of one trace, of a trace and its parent, or of two traces with one parent. The hashes only
 -- narrow down who is looked at; `met` compares the names themselves.
-WITH calls_in AS MATERIALIZED (
+WITH calls_in AS NOT MATERIALIZED (  -- read anew by each that asks: few calls are asked for what they hold
     SELECT coalesce(tenant, '') AS tenant, actor(agent, principal, session, trace_id, source) AS subject,
            agent, call_key, tool, op, params, target, params_digest, trace_id, parent_trace_id, reason, rule_ids,
-           decision, decided_at, approved_at, hash(1, actor(agent, principal, session, trace_id, source)) AS who,
+           decision, decided_at, denied_at, approved_at, hash(1, actor(agent, principal, session, trace_id, source)) AS who,
            CASE WHEN trace_id IS NOT NULL THEN hash(2, trace_id) END AS trace, CASE WHEN parent_trace_id IS NOT NULL THEN hash(2, parent_trace_id) END AS parent,
            CASE WHEN denied_at IS NOT NULL AND coalesce(reason_code, '') NOT IN ('expired', 'cancelled') THEN denied_at END AS refused_at,
            CASE WHEN denied_at IS NOT NULL THEN NULL
@@ -30,30 +30,30 @@ WITH calls_in AS MATERIALIZED (
     FROM calls
     WHERE last_ts >= $since - $lookback AND ts < $until AND tool IS NOT NULL
 ),
-hot AS (
-    SELECT DISTINCT unnest([who, trace, parent]) AS key
-    FROM (SELECT DISTINCT who, trace, parent FROM calls_in WHERE passed_at >= $since AND passed_at < $until)
+every_denial AS MATERIALIZED (
+    SELECT * FROM calls_in
+    WHERE denied_at >= $since - $within AND denied_at < $until AND refused_at IS NOT NULL
 ),
-denials AS (
-    SELECT *
-    FROM calls_in
-    WHERE refused_at >= $since - $within AND refused_at < $until
-      AND (who IN (SELECT key FROM hot) OR trace IN (SELECT key FROM hot WHERE key IS NOT NULL) OR parent IN (SELECT key FROM hot WHERE key IS NOT NULL))
-),
-refused AS (
-    SELECT *, unnest(list_distinct(list_append(things_asked(params, target), CASE WHEN length(target) > 3 THEN one_spelling(target) END))) AS value
-    FROM denials
-),
-soon AS (  -- by whom, and in which quarters of `within`, a refused thing may come back
+soon AS MATERIALIZED (  -- by whom, and in which quarters of `within`, a refused thing may come back
     SELECT DISTINCT hash(key, time_bucket($within / 4, refused_at) + away * ($within / 4)) AS key
-    FROM (SELECT refused_at, unnest([who, trace, parent]) AS key FROM denials), range(5) AS quarters(away)
+    FROM (SELECT refused_at, unnest([who, trace, parent]) AS key FROM every_denial), range(5) AS quarters(away)
     WHERE key IS NOT NULL
 ),
-passes AS (
+passes AS MATERIALIZED (
     SELECT *
     FROM (SELECT *, time_bucket($within / 4, passed_at) AS quarter FROM calls_in
           WHERE passed_at >= $since AND passed_at < $until AND approved_at IS NULL)
     WHERE hash(who, quarter) IN (FROM soon) OR hash(trace, quarter) IN (FROM soon) OR hash(parent, quarter) IN (FROM soon)
+),
+hot AS (SELECT DISTINCT unnest([who, trace, parent]) AS key FROM passes),
+denials AS (
+    SELECT *
+    FROM every_denial
+    WHERE who IN (SELECT key FROM hot) OR trace IN (SELECT key FROM hot WHERE key IS NOT NULL) OR parent IN (SELECT key FROM hot WHERE key IS NOT NULL)
+),
+refused AS (
+    SELECT *, unnest(list_distinct(list_append(things_asked(params, target), CASE WHEN length(target) > 3 THEN one_spelling(target) END))) AS value
+    FROM denials
 ),
 passed AS (
     SELECT *, unnest(list_distinct(list_append(things_asked(params, target), one_spelling(target)))) AS value
