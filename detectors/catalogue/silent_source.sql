@@ -4,7 +4,7 @@
 -- why       = "A source that always sent has stopped. While it is silent nothing on it can be detected: no alert is not good news."
 -- respond   = "Check whether the gate or agent behind it still runs, whether its log file was moved, and whether its pushes are refused. If every source is silent, look at gatewatch's own host and network first."
 -- respond_zh = "检查其背后的网关或智能体是否仍在运行、日志文件是否被移动、推送是否被拒绝。若所有来源都静默，先检查 gatewatch 自身的主机和网络。"
--- quiet     = "A source that was switched off on purpose: remove it from the configuration. A source that sends rarely is given `factor` times its usual gap; one that sends in bursts, `slack` times the third longest gap of the day before. One that was silent for as long at this time of day on both days before, as every night. One that is in gatewatch.toml and has never sent has `expected` to begin."
+-- quiet     = "A source that was switched off on purpose: remove it from the configuration. A source that sends rarely is given `factor` times its usual gap; one that sends in bursts, `slack` times the third longest gap of the day before. Its first quiet weekend may still be told: let it send heartbeats. One that was silent for as long at this time of day on both days before, as every night. One that is in gatewatch.toml and has never sent has `expected` to begin."
 -- lookback  = "3 days"
 -- gap       = "15 minutes"
 -- needs     = []
@@ -14,7 +14,7 @@
 --           # and >= expected, the day that it is told for, and a day before it
 -- silence   = { type = "interval", default = "10 minutes", min = "2 minutes", max = "12 hours" }
 -- factor    = { type = "integer", default = 5, min = 1 }
--- slack     = { type = "number", default = 3.0, min = 1.0, max = 10.0 }
+-- slack     = { type = "number", default = 4.0, min = 1.0, max = 10.0 }
 -- usual_after = { type = "integer", default = 20, min = 2 }
 -- expected  = { type = "interval", default = "1 hour", min = "2 minutes", max = "12 hours" }
 
