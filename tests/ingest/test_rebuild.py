@@ -6,6 +6,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 
 from detectors import triage
+from gatewatch.parts import put_protocols
 from ingest import adapter
 from ingest.batch import Batch, Offset
 from ingest.config import Duration, Retention
@@ -13,6 +14,13 @@ from ingest.contents import digests
 from ingest.prune import prune
 from tests.world import POLICY, World, at, denied, native
 
+PROTOCOL = """
+agents = ["till-*"]
+initial = "start"
+final = ["paid"]
+[transitions.start]
+pay = "paid"
+"""
 SAMPLES = Path(__file__).parent / "adapters"
 DAY = 24 * 60  # minutes
 
@@ -89,6 +97,9 @@ def test_a_database_made_anew_from_the_ledger_is_the_same(tmp_path: Path) -> Non
     stricter = POLICY | {"tools": [{"name": "crm.read", "action": "deny", "op": "commit"}]}
     world.close()
     world = World(tmp_path / "first", policy=stricter)
+    (tmp_path / "protocols").mkdir()
+    (tmp_path / "protocols" / "till.toml").write_text(PROTOCOL)
+    put_protocols(world.store, world.lander, tmp_path / "protocols")
     fill(world, 2)
     before = contents(world, now)
 
@@ -105,16 +116,16 @@ def test_a_database_made_anew_after_pruning_is_the_pruned_one_for_every_format(
     tmp_path: Path,
 ) -> None:
     """Lines that give many events, calls over many lines, what came twice, weeks apart."""
-    now = at(31 * DAY)
+    now = at(46 * DAY)  # no detector may look back further than what is kept
     world = World(tmp_path / "first", policy=None)
     fill(world, 3, day=3)
     fill(world, 4, day=4)
-    fill(world, 5, day=30)
+    fill(world, 5, day=45)
     world.engine.judge(now, whole=True)
     [events] = world.rows("SELECT count(*) AS n FROM events")
     reach = {each.id: each.lookback for each in world.detectors.values()}
 
-    done = prune(world.store, world.lander, Retention(Duration("14 days")), reach, now)
+    done = prune(world.store, world.lander, Retention(Duration("30 days")), reach, now)
     before = contents(world, now)
     [left] = world.rows("SELECT count(*) AS n FROM events")
     other = again(world, tmp_path / "second")
