@@ -84,21 +84,36 @@ slow AS (
     SELECT s.* FROM suspects s
     ANTI JOIN close_by c ON c.source = s.source AND c.stream = s.stream AND c.n = s.n AND c.ts = s.ts AND c.own AND c.other_n < s.n
 ),
-before AS (  -- of a stream that had paused, what it sent in the hours before
-    SELECT s.source, s.stream, s.n, s.ts, s.event_id, true AS own, l.stream AS other_stream, l.n AS other_n, l.ts AS other_ts, l.event_id AS other_id
-    FROM slow s
-    JOIN (SELECT source, coalesce(session, '') AS stream, ts, event_id,
+before AS (  -- where it had paused, what the source sent in the hours before; `place` counts back from the pause
+    SELECT s.source, s.stream, s.n, s.ts, s.event_id, l.stream = s.stream AS own, l.stream AS other_stream, l.n AS other_n, l.ts AS other_ts, l.event_id AS other_id,
+           row_number() OVER (PARTITION BY s.source, s.stream, s.n, s.ts ORDER BY l.ts DESC, l.event_id) AS place
+    FROM (SELECT *, unnest(generate_series(time_bucket(INTERVAL '1 hour', ts - ($lookback - $late)), ts, INTERVAL '1 hour')) AS hour FROM slow) s
+    JOIN (SELECT source, coalesce(session, '') AS stream, ts, event_id, time_bucket(INTERVAL '1 hour', ts) AS hour,
                  try_cast(coalesce(attrs ->> '$.seq', attrs ->> '$."event.sequence"', attrs ->> '$.ordinal') AS BIGINT) AS n
           FROM events
-          SEMI JOIN slow ON slow.source = events.source AND slow.stream = coalesce(events.session, '')
-          WHERE ts >= $since - $lookback AND ts < $until AND attrs IS NOT NULL) l
-      ON l.source = s.source AND l.stream = s.stream AND l.ts < s.ts - $late AND l.ts >= s.ts - ($lookback - $late)
+          SEMI JOIN slow ON slow.source = events.source
+          WHERE ts >= $since - $lookback AND ts < $until AND attrs IS NOT NULL AND EXISTS (FROM slow)) l
+      ON l.source = s.source AND l.hour = s.hour AND l.ts < s.ts - $late AND l.ts >= s.ts - ($lookback - $late)
     WHERE l.n IS NOT NULL
+    QUALIFY own OR place <= 300
+),
+numbered_across AS (  -- there numbers went on from stream to stream, and none was used twice: it is of the whole source
+    SELECT source, stream, n, ts
+    FROM before
+    WHERE place <= 300
+    GROUP BY ALL
+    HAVING count(DISTINCT other_n) = len(list_distinct(list({'n': other_n, 'stream': other_stream})))
+       AND len(list_filter(list_zip(list_sort(list_distinct(list({'n': other_n, 'stream': other_stream})))[:-2], list_sort(list_distinct(list({'n': other_n, 'stream': other_stream})))[2:]),
+                           lambda x: x[2].n = x[1].n + 1 AND x[2].stream <> x[1].stream)) >= 3
 ),
 sent AS (
     SELECT *, max(other_ts) FILTER (own AND other_n IN (0, 1) AND other_ts <= ts) OVER of_one AS begun_at,
            min(other_ts) FILTER (own AND other_n IN (0, 1) AND other_ts > ts) OVER of_one AS over_at
-    FROM (FROM close_by UNION ALL FROM before)
+    FROM (SELECT *, 0 AS place FROM close_by
+          UNION ALL BY NAME
+          SELECT b.* FROM before b
+          LEFT JOIN numbered_across a ON a.source = b.source AND a.stream = b.stream AND a.n = b.n AND a.ts = b.ts
+          WHERE CASE WHEN a.ts IS NULL THEN b.own ELSE b.place <= 300 END)
     WINDOW of_one AS (PARTITION BY source, stream, n, ts)
 ),
 known AS (  -- of the same numbering: the number before, and all that it used

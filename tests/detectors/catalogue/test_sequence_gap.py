@@ -106,6 +106,29 @@ def test_a_gap_over_a_pause_of_hours_fires_and_over_more_than_six_is_quiet() -> 
     assert judge("sequence_gap", sent(5, 6) + sent(8, start="16:30")) == []
 
 
+def in_turn(*numbers: int) -> list[Event]:
+    """One counter for heartbeats, without a session, and for two sessions."""
+    streams = (None, "s-1", "s-2")
+    return [
+        event for n in numbers for event in sent(n, start=f"09:{n - 10:02}", session=streams[n % 3])
+    ]
+
+
+def test_a_source_that_numbers_all_its_lines_is_quiet_after_a_pause_that_lost_none() -> None:
+    before = in_turn(*range(10, 40))
+
+    assert judge("sequence_gap", before + sent(40, 41, start="11:00")) == []
+    assert judge("sequence_gap", before + sent(40, 41, start="11:00", session="s-1")) == []
+
+
+def test_lines_of_many_streams_that_an_hour_and_a_half_lost_fire() -> None:
+    before = in_turn(*range(10, 40))
+
+    [found] = judge("sequence_gap", before + sent(60, 61, start="11:00"))
+
+    assert (found["missing"], found["started_at"]) == (20, at("09:29"))
+
+
 def test_two_sources_do_not_fill_each_others_gaps_so_it_fires() -> None:
     assert judge("sequence_gap", sent(5, 6, 8) + sent(6, 7, 8, source="proxy"))
 
