@@ -14,10 +14,7 @@ from tests.bench.plants import plants
 OWN_HEALTH = {"clock_step", "stale_detector"}  # nothing that a fleet does brings them about
 
 # what they are known to get wrong; whoever mends one takes it out
-OPEN = {
-    "injected_instruction": "answers the sender of a mail; a link that a page tells to open",
-    "silent_source": "a gate without heartbeats, in its first day and at weekends",
-}
+OPEN = {"silent_source": "a gate without heartbeats, in its first day and its first weekend"}
 
 
 def test_planted_troubles_are_found_and_nothing_else(tmp_path: Path) -> None:
