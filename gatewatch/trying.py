@@ -86,7 +86,7 @@ def backtest(parts: Parts, db: Db, asked: Backtest) -> Answer:
 
 def tune(parts: Parts, db: Db, asked: Tune) -> Answer:
     """`{"steps": [...]}`, one a value: see detectors/trial.py. Raises ConfigError."""
-    [each] = only(parts.detectors, [asked.detector]).values()
+    [each] = only(parts.detectors, [asked.detector], "").values()
     span = _span(db, asked.since, asked.until)
     own = parts.settings.detectors
     steps = trial.tune(db, each, own, span, asked.param, asked.values) if span else ()
@@ -118,11 +118,13 @@ ROUTES: dict[str, tuple[type[msgspec.Struct], Callable[[Parts, Db, Any], Answer]
 }
 
 
-def only(detectors: Mapping[str, Detector], names: list[str]) -> dict[str, Detector]:
+def only(
+    detectors: Mapping[str, Detector], names: list[str], where: str = "--only: "
+) -> dict[str, Detector]:
     """The detectors of these names; all without any. Raises ConfigError for an unknown one."""
     for name in names:
         if name not in detectors:
-            raise ConfigError(f"no detector {name!r}.{nearest(name, detectors)}")
+            raise ConfigError(f"{where}no detector {name!r}.{nearest(name, detectors)}")
     return {name: detectors[name] for name in names or detectors}
 
 

@@ -54,7 +54,7 @@ def gate_log(folder: Path, count: int = 3) -> Path:
         for number in range(count):
             stamp = utc_now().replace(microsecond=number).isoformat()
             doc = {"ts": stamp, "kind": "tool_call", "agent": "a1", "trace_id": "t-1",
-                   "tool": "crm.export_contacts", "params": {"export_all": True},
+                   "tool": "crm.export_contacts", "params": {"list": "partners"},
                    "decision": "deny", "rule_id": "rule-17", "event_id": f"e{number}"}  # fmt: skip
             log.write(json.dumps(doc) + "\n")
     return path
@@ -76,7 +76,7 @@ def test_the_journey_from_a_file_to_a_verdict(shell: Shell, tmp_path: Path) -> N
     assert [(row["detector"], row["subject"]) for row in found] == [("deny_retry", "a1")]
     assert found[0].keys() >= {"severity", "started_at", "ended_at", "event_ids", "title", "facts"}
     assert "crm.export_contacts" in told
-    assert "export_all=true" in told
+    assert "list=partners" in told
     assert judged.json["verdict"] == "true"
 
 

@@ -109,7 +109,7 @@ MISTAKES = {
     ("detect", "--dry-run", "--set", "denial=4"):
         "--set: nothing declares 'denial'. Did you mean 'denials'?",
     ("detect", "--dry-run", "--only", "deny_rety"):
-        "no detector 'deny_rety'. Did you mean 'deny_retry'?",
+        "--only: no detector 'deny_rety'. Did you mean 'deny_retry'?",
     ("tune", "deny_rety"): "no detector 'deny_rety'. Did you mean 'deny_retry'?",
     ("why-not", "deny_retry", "a1", "yesterday"):
         "TIME: 'yesterday' is no time. Write 2026-03-10T09:00:00Z, 2026-03-10 or 30d.",
