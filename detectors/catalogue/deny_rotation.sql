@@ -4,7 +4,7 @@
 -- why       = "One task collects denials across tools or child agents. Each of them stays under the limit for one tool, but together they look for a way round the same no."
 -- respond   = "Open the root trace and compare the targets of the denied calls. If they aim at the same thing, pause the task, its child agents included. If each denial is a separate honest mistake, fix the agent's tool list."
 -- respond_zh = "打开根调用链，比较被拒调用的目标。若目标相同，暂停该任务及其子智能体。若每次都是互不相关的误用，修正该智能体的工具清单。"
--- quiet     = "A task that explores many tools it was never granted, for instance right after its tool list was cut. Denials further apart than `within`. Told by deny_retry when one tool alone explains it."
+-- quiet     = "A task that explores many tools it was never granted, for instance right after its tool list was cut. Denials further apart than `within`. One tool that one agent asks for in one trace: that is for deny_retry."
 -- lookback  = "1 hour"
 -- gap       = "10 minutes"
 -- needs     = ["decision", "trace_id"]
@@ -72,6 +72,9 @@ rooted AS (
 counted AS (
     SELECT *,
            count(*) OVER behind AS denials, min(ts) OVER behind AS first_ts,
+           min(coalesce(tool, '')) OVER behind <> max(coalesce(tool, '')) OVER behind
+               OR min(coalesce(agent, '')) OVER behind <> max(coalesce(agent, '')) OVER behind
+               OR min(coalesce(trace_id, '')) OVER behind <> max(coalesce(trace_id, '')) OVER behind AS in_turn,
            list({'ts': ts, 'event_id': event_id, 'tool': tool, 'agent': agent})
                OVER (PARTITION BY tenant, root ORDER BY ts, call_key
                      ROWS BETWEEN 19 PRECEDING AND CURRENT ROW) AS near
@@ -83,7 +86,7 @@ counted AS (
 fired AS (
     SELECT * REPLACE (list_filter(near, lambda x: x.ts >= first_ts) AS near)
     FROM counted
-    WHERE denials >= $denials AND ts >= $since
+    WHERE denials >= $denials AND in_turn AND ts >= $since
 )
 SELECT root AS subject, tenant, first_ts AS started_at, ts AS ended_at,
        list_sort(list_distinct(list_transform(near, lambda x: x.event_id))) AS event_ids,

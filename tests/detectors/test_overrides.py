@@ -54,7 +54,8 @@ def test_an_override_keeps_what_else_is_set_for_everybody() -> None:
 
 
 def test_a_title_names_the_value_that_held() -> None:
-    db = store(numbered(denied("09:00", "09:01", trace_id="t-1")))
+    found = denied("09:00", trace_id="t-1") + denied("09:01", trace_id="t-1", tool="other")
+    db = store(numbered(found))
     own = {"for": [{"match": "t-*", "denials": 2, "within": "90 seconds"}]}
     each = loaded("deny_rotation", db, **own)
 

@@ -1,3 +1,4 @@
+import random
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -7,6 +8,17 @@ import pytest
 from tests.kit import Event, allowed, at, case, denied, events, expected, judge, united
 
 LOW = {"denials": 2}
+
+
+def columns(dice: random.Random) -> dict[str, Any]:
+    return {
+        "kind": "tool_decided",
+        "decision": dice.choice(["deny", "deny", "allow", None]),
+        "tool": dice.choice([None, "crm.export", "file.write"]),
+        "call_id": None,
+        "trace_id": dice.choice([None, "t-1", "t-2"]),
+    }
+
 
 GAP = timedelta(minutes=10)
 
@@ -26,6 +38,23 @@ def test_five_denials_of_one_trace_fire_whatever_the_tool_and_four_are_quiet() -
     assert (found["subject"], found["denials"]) == ("t-1", 5)
     assert found["tools"] == [f"tool-{i}" for i in range(5)]
     assert judge("deny_rotation", rotated("09:00", "09:01", "09:02", "09:03")) == []
+
+
+def test_one_tool_of_one_agent_is_quiet_and_another_tool_agent_or_trace_fires() -> None:
+    clock = ["09:00", "09:01", "09:02", "09:03"]
+    same = denied(*clock)
+
+    assert judge("deny_rotation", same + denied("09:04")) == []
+    assert judge("deny_rotation", same + denied("09:04", tool="other"))
+    assert judge("deny_rotation", same + denied("09:04", agent="a2"))
+    assert judge("deny_rotation", same + denied("09:04", trace_id="t-2", parent_trace_id="t-1"))
+
+
+def test_another_tool_that_was_denied_before_the_window_is_quiet() -> None:
+    run = denied("09:05", "09:06", "09:07", "09:10:01", "09:10:02")
+
+    assert judge("deny_rotation", denied("09:00", tool="other") + run) == []
+    assert judge("deny_rotation", denied("09:00:01", tool="other") + run)
 
 
 def test_exactly_within_fires_and_a_second_more_is_quiet() -> None:
