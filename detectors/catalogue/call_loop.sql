@@ -19,28 +19,29 @@
 -- habit     = { type = "integer", default = 6, min = 1, max = 24 }
 
 -- `run` is where it loops: the trace, else the session. Agents that work side by side on one question are not a loop.
-WITH done AS (
+WITH done AS NOT MATERIALIZED (  -- read again for the few that repeat anything
     SELECT coalesce(tenant, '') AS tenant, actor(agent, principal, session, trace_id, source) AS subject,
            coalesce(trace_id, session, '') AS run, tool, params_digest, agent, op,
-           executed_at AS ts, call_key, executed_by AS event_id, status, error
+           executed_at AS ts, call_key, executed_by AS event_id, status, error,
+           hash(coalesce(tenant, ''), actor(agent, principal, session, trace_id, source), coalesce(trace_id, session, '')) AS whose
     FROM calls
     WHERE executed_at >= $since - $within AND executed_at < $until AND tool IS NOT NULL AND params_digest IS NOT NULL
 ),
-often AS (  -- who repeats anything at all: of one thing `times`, of two things `cycles`
-    SELECT tenant, subject, run
-    FROM (SELECT tenant, subject, run, hash(tool, params_digest) AS asked, count(*) AS n, max(ts) AS last_ts, bool_and(coalesce(op, '') = 'commit') AS commits
+often AS MATERIALIZED (  -- who repeats anything at all: of one thing `times`, of two things `cycles`
+    SELECT whose
+    FROM (SELECT whose, hash(tool, params_digest) AS asked, count(*) AS n, max(ts) AS last_ts, bool_and(coalesce(op, '') = 'commit') AS commits
           FROM done GROUP BY ALL HAVING count(*) >= least($times, $polls, $cycles))
     GROUP BY ALL
     HAVING max(last_ts) >= $since
        AND (count(*) > 1 OR max(CASE WHEN commits THEN 0 ELSE n END) >= least($times, $polls))
 ),
 results AS (
-    SELECT d.* EXCLUDE (error),
+    SELECT d.* EXCLUDE (error, whose),
            coalesce(e.response_digest, md5(e.response::VARCHAR), 'error ' || d.error) AS result,
            waits(d.tool) OR coalesce(regexp_matches(lower(left(e.response::VARCHAR, 2000)),
                '\b(pending|queued|running|in[ _-]?progress|processing|waiting|not[ _-]?ready|starting|scheduled)\b'), false) AS waiting
     FROM done d
-    SEMI JOIN often o USING (tenant, subject, run)
+    SEMI JOIN often o USING (whose)
     LEFT JOIN (SELECT event_id, response_digest, response FROM events
                WHERE ts >= $since - $within AND ts < $until AND kind = 'tool_executed' AND EXISTS (FROM often)) e
         ON e.event_id = d.event_id

@@ -23,6 +23,11 @@ WITH shut AS (  -- tools with windows, and the minutes that lie in none of them
         THEN m >= clock_minute(w ->> 'start') AND m < clock_minute(w ->> 'end')
         ELSE m >= clock_minute(w ->> 'start') OR m < clock_minute(w ->> 'end') END)) = 0
 ),
+deleters AS (  -- few tools have many calls; with `n` it is asked of a tool, not of each call
+    SELECT tool
+    FROM (SELECT tool, count(*) AS n FROM calls WHERE last_ts >= $since - $lookback AND ts < $until GROUP BY tool)
+    WHERE CASE WHEN n > 0 THEN deletes(tool, 'commit', NULL::JSON) END
+),
 ran AS (
     SELECT actor(agent, principal, session, trace_id, source) AS subject, coalesce(tenant, '') AS tenant, agent, tool, op, params,
            approver, call_key, trace_id, executed_at AS ts, executed_by, local_time(executed_at) AS wall,
@@ -30,6 +35,7 @@ ran AS (
     FROM calls
     WHERE last_ts >= $since - $lookback AND ts < $until AND executed_at >= $since - $lookback AND executed_at < $until
       AND policy_doc() IS NOT NULL
+      AND (tool IN (SELECT tool FROM shut) OR tool IN (FROM deleters) OR regexp_matches(params::VARCHAR, 'delete|drop|truncate', 'i'))
       AND (night_of(local_time(executed_at), unattended_minutes()) IS NOT NULL OR tool IN (SELECT tool FROM shut))
 ),
 late AS (
