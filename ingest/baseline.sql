@@ -29,14 +29,18 @@ busy AS (  -- whoever could be far above at all
   WHERE date_trunc('minute', p_until - INTERVAL '1 microsecond') >= p_since  -- else no minute ends in the range
   GROUP BY ALL HAVING sum(n) >= p_floor
 ),
-own_sums AS (
-  SELECT tenant, subject, bucket, n + coalesce(CASE WHEN lead(bucket) OVER in_time = bucket + p_window THEN lead(n) OVER in_time END, 0) AS most
-  FROM (SELECT tenant, subject, time_bucket(p_window, minute) - i * p_window AS bucket, sum(CASE WHEN i = 0 THEN n ELSE 0 END)::BIGINT AS n
-        FROM measured(p_measure, p_since - 2 * p_window - INTERVAL '1 minute', p_until) SEMI JOIN busy USING (tenant, subject), range(2) r(i)
-        GROUP BY ALL)
-  WINDOW in_time AS (PARTITION BY tenant, subject ORDER BY bucket)
+own_sums AS MATERIALIZED (
+  SELECT tenant, subject, time_bucket(p_window, minute) AS bucket, sum(n)::BIGINT AS n
+  FROM measured(p_measure, p_since - 2 * p_window - INTERVAL '1 minute', p_until) SEMI JOIN busy USING (tenant, subject)
+  GROUP BY ALL
 ),
-owns AS (SELECT tenant, subject, bucket AS own, most FROM own_sums WHERE most >= p_floor),  -- no window that begins in the bucket holds more
+owns AS MATERIALIZED (  -- no window that begins in the bucket holds more than it and the next; one of two that hold the floor holds half of it
+  SELECT h.tenant, h.subject, h.own, coalesce(a.n, 0) + coalesce(b.n, 0) AS most
+  FROM (SELECT DISTINCT tenant, subject, bucket - i * p_window AS own FROM own_sums, range(2) r(i) WHERE 2 * n >= p_floor) h
+  LEFT JOIN own_sums a ON a.tenant = h.tenant AND a.subject = h.subject AND a.bucket = h.own
+  LEFT JOIN own_sums b ON b.tenant = h.tenant AND b.subject = h.subject AND b.bucket = h.own + p_window
+  WHERE most >= p_floor
+),
 
 -- 1. The same time of earlier weeks
 placed_owns AS (

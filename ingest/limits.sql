@@ -63,21 +63,24 @@ CREATE OR REPLACE MACRO policy_limits(p_doc) AS TABLE
 CREATE OR REPLACE MACRO over_limits(p_since, p_from, p_until, p_doc, p_zone) AS TABLE
   WITH limits AS MATERIALIZED (FROM policy_limits(p_doc)),
   actors AS (SELECT hash(tenant, subject) AS who FROM passed(p_from, p_until) UNION SELECT hash(tenant, subject) FROM spent(p_from, p_until)),
+  messengers AS MATERIALIZED (  -- few tools have many calls; with `n` it is asked of a tool, not of each call
+    SELECT tool FROM (SELECT tool, count(*) AS n FROM calls WHERE last_ts >= p_since AND ts < p_until GROUP BY tool) WHERE CASE WHEN n > 0 THEN is_message(tool, 'commit') END
+  ),
   slim AS MATERIALIZED (
     SELECT hash(tenant, subject) AS who, CASE WHEN task IS NOT NULL THEN hash(task) END AS task, hash(tool) AS tool, ts, true AS call,
            ran AND host IS NOT NULL AS outside, NULL::DECIMAL(18, 9) AS cost,
-           CASE WHEN (p_doc ->> '$.rate_limits.outbound_messages_per_day') IS NULL THEN false ELSE is_message(tool, op) END AS message
+           CASE WHEN (p_doc ->> '$.rate_limits.outbound_messages_per_day') IS NULL THEN false ELSE coalesce(op, 'commit') = 'commit' AND coalesce(tool IN (FROM messengers), false) END AS message
     FROM passed(p_since, p_until) WHERE hash(tenant, subject) IN (FROM actors) AND EXISTS (FROM limits)
     UNION ALL
     SELECT hash(tenant, subject), NULL, NULL, ts, false, outside, cost, false
     FROM spent(p_since, p_until) WHERE hash(tenant, subject) IN (FROM actors) AND EXISTS (FROM limits)
   ),
   sums AS (
-    SELECT 'tool_calls_per_minute' AS lim, who, 0::UBIGINT AS about, timezone('UTC', time_bucket(INTERVAL '1 minute', ts)) AS bucket, count(*)::DECIMAL(38, 9) AS amount
+    SELECT 'tool_calls_per_minute' AS lim, who, 0::UBIGINT AS about, make_timestamp(epoch_us(floored(ts, INTERVAL '1 minute'))) AS bucket, count(*)::DECIMAL(38, 9) AS amount
       FROM slim WHERE call GROUP BY ALL
-    UNION ALL SELECT 'tool_calls_per_task', who, task, timezone('UTC', time_bucket(INTERVAL '1 day', ts)), count(*) FROM slim
+    UNION ALL SELECT 'tool_calls_per_task', who, task, make_timestamp(epoch_us(floored(ts, INTERVAL '1 day'))), count(*) FROM slim
       WHERE task IN (SELECT task FROM slim WHERE task IS NOT NULL GROUP BY who, task HAVING count(*) > (SELECT allowed FROM limits WHERE lim = 'tool_calls_per_task')) GROUP BY ALL
-    UNION ALL SELECT 'external_requests_per_hour', who, 0, timezone('UTC', time_bucket(INTERVAL '1 hour', ts)), count(*) FROM slim WHERE outside GROUP BY ALL
+    UNION ALL SELECT 'external_requests_per_hour', who, 0, make_timestamp(epoch_us(floored(ts, INTERVAL '1 hour'))), count(*) FROM slim WHERE outside GROUP BY ALL
     UNION ALL SELECT 'daily_limit', who, tool, date_trunc('day', timezone(p_zone, ts)), count(*) FROM slim WHERE tool IN (SELECT hash(tool) FROM limits WHERE tool IS NOT NULL) GROUP BY ALL
     UNION ALL SELECT 'outbound_messages_per_day', who, 0, date_trunc('day', timezone(p_zone, ts)), count(*) FROM slim WHERE message GROUP BY ALL
     UNION ALL SELECT 'daily_cost_limit_usd', who, 0, date_trunc('day', timezone(p_zone, ts)), sum(cost) FROM slim WHERE cost IS NOT NULL GROUP BY ALL
@@ -95,10 +98,10 @@ CREATE OR REPLACE MACRO over_limits(p_since, p_from, p_until, p_doc, p_zone) AS 
     SELECT s.*, hash(s.tenant, s.subject) AS who FROM spent(p_since, p_until) s JOIN days d ON d.who = hash(s.tenant, s.subject) AND d.day = s.ts::DATE
   ),
   uses AS (
-    SELECT 'tool_calls_per_minute' AS lim, who, tenant, subject, agent, '' AS about, timezone('UTC', time_bucket(INTERVAL '1 minute', ts)) AS bucket, call_key, ts, event_id, 1::DECIMAL(18, 9) AS amount FROM went
-    UNION ALL SELECT 'tool_calls_per_task', who, tenant, subject, agent, task, timezone('UTC', time_bucket(INTERVAL '1 day', ts)), call_key, ts, event_id, 1 FROM went WHERE task IS NOT NULL
-    UNION ALL SELECT 'external_requests_per_hour', who, tenant, subject, agent, '', timezone('UTC', time_bucket(INTERVAL '1 hour', ts)), call_key, ts, event_id, 1 FROM went WHERE ran AND host IS NOT NULL
-    UNION ALL SELECT 'external_requests_per_hour', who, tenant, subject, agent, '', timezone('UTC', time_bucket(INTERVAL '1 hour', ts)), event_id, ts, event_id, 1 FROM cash WHERE outside
+    SELECT 'tool_calls_per_minute' AS lim, who, tenant, subject, agent, '' AS about, make_timestamp(epoch_us(floored(ts, INTERVAL '1 minute'))) AS bucket, call_key, ts, event_id, 1::DECIMAL(18, 9) AS amount FROM went
+    UNION ALL SELECT 'tool_calls_per_task', who, tenant, subject, agent, task, make_timestamp(epoch_us(floored(ts, INTERVAL '1 day'))), call_key, ts, event_id, 1 FROM went WHERE task IS NOT NULL
+    UNION ALL SELECT 'external_requests_per_hour', who, tenant, subject, agent, '', make_timestamp(epoch_us(floored(ts, INTERVAL '1 hour'))), call_key, ts, event_id, 1 FROM went WHERE ran AND host IS NOT NULL
+    UNION ALL SELECT 'external_requests_per_hour', who, tenant, subject, agent, '', make_timestamp(epoch_us(floored(ts, INTERVAL '1 hour'))), event_id, ts, event_id, 1 FROM cash WHERE outside
     UNION ALL SELECT 'daily_limit', who, tenant, subject, agent, tool, date_trunc('day', timezone(p_zone, ts)), call_key, ts, event_id, 1 FROM went WHERE tool IS NOT NULL
     UNION ALL SELECT 'outbound_messages_per_day', who, tenant, subject, agent, '', date_trunc('day', timezone(p_zone, ts)), call_key, ts, event_id, 1 FROM went WHERE is_message(tool, op)
     UNION ALL SELECT 'daily_cost_limit_usd', who, tenant, subject, agent, '', date_trunc('day', timezone(p_zone, ts)), event_id, ts, event_id, cost FROM cash WHERE cost IS NOT NULL
@@ -119,7 +122,7 @@ CREATE OR REPLACE MACRO over_limits(p_since, p_from, p_until, p_doc, p_zone) AS 
   SELECT lim, tenant, subject, agent, about, day, call_key, ts, event_id, used, allowed, first_ts, shown FROM counted WHERE used > allowed AND ts >= p_from
   UNION ALL
   SELECT lim, tenant, subject, agent, '', NULL, call_key, ts, event_id, n, allowed, ts, [{'ts': ts, 'event_id': event_id}]
-  FROM (SELECT m.*, l.lim, l.allowed, recipients_of(m.params) AS n FROM passed(p_from, p_until) m JOIN limits l ON l.lim = 'recipients_per_message' WHERE is_message(m.tool, m.op))
+  FROM (SELECT m.*, l.lim, l.allowed, recipients_of(m.params) AS n FROM passed(p_from, p_until) m JOIN limits l ON l.lim = 'recipients_per_message' WHERE m.tool IN (FROM messengers) AND coalesce(m.op, 'commit') = 'commit')
   WHERE n > allowed;
 
 -- what the gate itself said of a call: a person's yes is 'approved', a person's no or nobody's answer was the gate's 'require_approval'

@@ -61,6 +61,8 @@ CREATE OR REPLACE MACRO wall_odd(w, z) AS CASE WHEN timezone(z, timezone(z, w)) 
   WHEN timezone(z, timezone(z, w) - INTERVAL 1 HOUR) = w OR timezone(z, timezone(z, w) - INTERVAL 30 MINUTE) = w THEN 'ambiguous_time' END;
 CREATE OR REPLACE MACRO time_odd(x) AS CASE WHEN coalesce(getvariable('zone'), 'UTC') <> 'UTC' AND regexp_matches(x, '^\d{4}-?\d\d-?\d\d[Tt ][\d:.,]+$')
   THEN wall_odd(try_cast(iso_fix(x) AS TIMESTAMP), getvariable('zone')) END;
+-- the start of the stretch of a fixed width, counted from 1970, in which a time lies: what time_bucket and date_trunc ask a calendar for, on integers
+CREATE OR REPLACE MACRO floored(p_ts, p_width) AS make_timestamptz(epoch_us(p_ts) // epoch_us(p_width) * epoch_us(p_width));
 CREATE OR REPLACE MACRO ms_between(t0, t1) AS try((epoch_us(t1) - epoch_us(t0)) / 1000.0);
 
 -- OTLP read with from_json: the shape of a list of attributes, and that list as one JSON object of texts (the first of two equal keys wins, a pair

@@ -18,7 +18,7 @@
 -- Windows of ten minutes by the times that the lines claim. A line tells of a clock if it came within an hour of its time;
 -- one that claims a later time still was stored at its arrival, with what it claimed beside it (see ingest/adapter.py).
 WITH told AS (
-    SELECT source, time_bucket(INTERVAL '10 minutes', ts) + INTERVAL '10 minutes' AS ended_at, ts, ingested_at,
+    SELECT source, floored(ts, INTERVAL '10 minutes') + INTERVAL '10 minutes' AS ended_at, ts, ingested_at,
            CASE WHEN ts_quality = 'receiver' AND list_contains(signals, 'clock_skew') THEN epoch_us(ingested_at) - epoch_us(try_cast(attrs ->> '$.ts_claimed' AS TIMESTAMPTZ))
                 WHEN ts_quality = 'source' THEN epoch_us(ingested_at) - epoch_us(ts) END AS wait
     FROM events
@@ -26,14 +26,14 @@ WITH told AS (
       -- else no window ends in the range
       AND time_bucket(INTERVAL '10 minutes', $until - INTERVAL '1 microsecond') >= $since
 ),
-minutes AS (  -- of each minute of arrival, the fastest line
-    SELECT source, ended_at, date_trunc('minute', ingested_at) AS minute, count(*) AS lines, min(wait) AS low,
+minutes AS MATERIALIZED (  -- of each minute of arrival, the fastest line
+    SELECT source, ended_at, floored(ingested_at, INTERVAL '1 minute') AS minute, count(*) AS lines, min(wait) AS low,
            count(*) FILTER (wait < -epoch_us($ahead)) AS early, min(ts) AS first_ts
     FROM told
     WHERE wait <= 3600000000 AND ended_at >= $since AND ended_at < $until
     GROUP BY ALL
 ),
-windows AS (
+windows AS MATERIALIZED (
     SELECT source, ended_at, sum(lines)::BIGINT AS lines, count(*) AS minutes, min(low) AS low, max(low) AS high,
            2 * sum(early) > sum(lines) AS ahead, min(first_ts) AS first_ts, quantile_disc(low, 0.5) AS usual
     FROM minutes
