@@ -37,6 +37,7 @@ FOUND = """
         WHERE ts >= $since - $lookback AND ts < $until AND kind IN (FROM hot) AND config_object IS NOT NULL
           AND coalesce(decision, '') <> 'deny' AND coalesce(status, 'ok') NOT IN ('denied', 'cancelled', 'error')
     ),
+    approved AS (SELECT tenant, config_object, ts FROM every WHERE coalesce(approver, approval_id) IS NOT NULL),
     linked AS (
         SELECT *, lag(after) OVER earlier AS known, lag(ts) OVER earlier AS known_at
         FROM every
@@ -74,11 +75,11 @@ FOUND = """
            coalesce(list_contains(list_transform(
                list_filter(arr(policy_doc() -> '$.tools'), lambda x: (x ->> 'action') = 'require_approval'),
                lambda x: x ->> 'name'), u.tool), false) AS by_policy,
-           EXISTS (FROM every e WHERE e.tenant = u.tenant AND e.ts < u.ts AND e.ts >= u.ts - $habit
-                   AND coalesce(e.approver, e.approval_id) IS NOT NULL) AS by_habit,
-           EXISTS (FROM every e WHERE e.tenant = u.tenant AND e.ts < u.ts AND e.ts >= u.ts - $habit
-                   AND e.config_object = u.config_object AND coalesce(e.approver, e.approval_id) IS NOT NULL) AS of_object
+           coalesce(t.ts >= u.ts - $habit, false) AS by_habit, coalesce(o.ts >= u.ts - $habit, false) AS of_object
     FROM unapproved u
+    ASOF LEFT JOIN (SELECT DISTINCT tenant, ts FROM approved) t ON t.tenant = u.tenant AND t.ts < u.ts
+    ASOF LEFT JOIN (SELECT DISTINCT tenant, config_object, ts FROM approved) o
+        ON o.tenant = u.tenant AND o.config_object = u.config_object AND o.ts < u.ts
 """
 SHOWN = 300  # characters of a content in the evidence
 
