@@ -16,7 +16,10 @@
 
 -- Per talk, since the user's last words: the first trigger, the calls that begin after it, and the abstention (a refusal in words, a hand-over
 -- to a person, the stance abstain). A trigger is a denial, a logged signal, an error that says not allowed, a stance of abstain or clarify.
-WITH hand_overs AS (SELECT tool FROM (SELECT DISTINCT tool FROM events WHERE ts >= $since AND ts < $until AND kind = 'tool_executed') WHERE hands_over(tool)),
+WITH hand_overs AS (  -- few tools have many calls; with `n` it is asked of a tool, not of each call
+    SELECT tool FROM (SELECT tool, count(*) AS n FROM events WHERE ts >= $since AND ts < $until AND kind = 'tool_executed' GROUP BY tool)
+    WHERE CASE WHEN n > 0 THEN hands_over(tool) END
+),
 heard AS (
     SELECT coalesce(tenant, '') AS tenant, coalesce(trace_id, session) AS run, ts, event_id, agent,
            actor(agent, principal, session, trace_id, source) AS subject, stance,
