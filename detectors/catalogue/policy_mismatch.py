@@ -1,5 +1,5 @@
-# title     = "{subject}: the gate said {gate}, the policy says {policy} ({reason})"
-# title_zh  = "{subject}：网关的决定是 {gate}，策略的决定是 {policy}（{reason}）"
+# title     = "{who}: of {tool} the gate said {gate}, the policy says {policy} ({reason})"
+# title_zh  = "{who}：对 {tool}，网关的决定是{gate_zh}，策略的决定是{policy_zh}（{step_zh}）"
 # severity  = "high"
 # why       = "The gate does not enforce the policy that you believe is in force: it lets pass what the policy forbids, or forbids what it allows. Every other decision of this gate is in doubt too."
 # respond   = "Compare the gate's rule in the evidence with the policy's entry for this tool. If the gate let it pass, pause the agent, see what the call did and undo it. Then put the right rule into the gate, or the missing entry into the policy file."
@@ -9,7 +9,7 @@
 # gap       = "2 hours"
 # needs     = ["agent", "tool", "decision"]
 # kinds     = ["tool_proposed", "tool_decided", "tool_executed", "approval_requested", "approval_decided"]
-# facts     = ["tool", "gate", "policy", "reason", "step", "gate_reason", "trace_id"]
+# facts     = ["who", "tool", "gate", "gate_zh", "policy", "policy_zh", "reason", "step", "step_zh", "gate_reason", "trace_id"]
 # [params]
 # settle    = { type = "interval", default = "10 minutes", min = "0 seconds", max = "1 day" }
 """The gate's logged decisions held against the policy that was in force when they were made.
@@ -55,6 +55,21 @@ WORDS = {  # (the gate's, the policy's): how they differ, and how bad that is
     ("approved", "deny"): ("approved, though the policy denies", "high"),
     ("require_approval", "deny"): ("left to a person, though the policy denies", "medium"),
     ("deny", "allow"): ("denied, though the policy allows", "low"),
+}
+SAID_ZH = {"allow": "放行", "deny": "拒绝", "require_approval": "须审批", "approved": "审批通过"}
+STEPS_ZH = {  # of the policy's order of evaluation
+    "forbidden tool": "对该智能体禁用的工具",
+    "tool not listed": "工具不在清单中",
+    "tool denied": "工具被拒绝",
+    "critical risk": "风险为严重",
+    "parameters": "参数不被允许",
+    "grant": "超出授权的操作或表",
+    "outside window": "不在允许的时段",
+    "unattended delete": "无人值守时段禁止删除",
+    "limit": "限额已用尽",
+    "approval required": "须审批",
+    "unattended risk": "无人值守时段的高风险须审批",
+    "allowed": "未被禁止",
 }
 HOUR = 3600  # seconds
 WORST = ("critical risk", "unattended delete")
@@ -139,8 +154,12 @@ def _told(
         "event_ids": [row["decided_by"]],
         "severity": severity,
         **{key: row[key] for key in ("tenant", "agent", "tool", "gate_reason", "trace_id")},
+        "who": row["subject"],
         "gate": said,
+        "gate_zh": SAID_ZH[said],
         "policy": decision.action,
+        "policy_zh": SAID_ZH[decision.action],
         "reason": decision.reason,
         "step": decision.step,
+        "step_zh": STEPS_ZH[decision.step],
     }

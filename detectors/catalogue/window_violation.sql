@@ -1,5 +1,5 @@
--- title     = "{subject} at {local}"
--- title_zh  = "{subject}，当地时间 {local}"
+-- title     = "{who}: {tool} {what}, at {local}"
+-- title_zh  = "{who}：{tool} {what_zh}，当地时间 {local}"
 -- severity  = "high"
 -- why       = "A tool ran at a time at which the policy does not allow it, approved or not: nobody is there to see what it does, and to stop it. A delete in the unattended hours is the act that costs most."
 -- respond   = "Pause the agent now if it still runs. See in the evidence what was changed or deleted and whether it can be brought back. Then find out who let it run: the gate, an approver, or nobody. If the time is right after all, widen allowed_windows of this tool in the policy."
@@ -46,7 +46,9 @@ late AS (
 SELECT subject || ' · ' || coalesce(tool, '(no tool)') || CASE WHEN deleted THEN ' deleted while nobody attends' ELSE ' ran outside its hours' END AS subject,
        tenant, agent, ts AS started_at, ts AS ended_at, [executed_by] AS event_ids,
        CASE WHEN deleted THEN 'critical' ELSE 'high' END AS severity,
-       tool, strftime(wall, '%Y-%m-%d %H:%M') AS local, gate, approver, trace_id
+       late.subject AS who, tool, CASE WHEN deleted THEN 'deleted while nobody attends' ELSE 'ran outside its hours' END AS what,
+       CASE WHEN deleted THEN '在无人值守时段执行了删除' ELSE '在允许的时段之外执行' END AS what_zh,
+       strftime(wall, '%Y-%m-%d %H:%M') AS local, gate, approver, trace_id
 FROM late
 WHERE deleted OR outside
 QUALIFY ts >= $since AND row_number() OVER (
