@@ -18,10 +18,12 @@ ORDER = 40
 HEALTH = """
     WITH ranges AS (
         SELECT detector, max(until) FILTER (status = 'judged') AS judged_until,
-               min(since) FILTER (status = 'due') AS due_since,
-               left(string_agg(DISTINCT reason, '; ' ORDER BY reason)
-                    FILTER (status = 'due'), 300) AS due_reason
-        FROM judgements GROUP BY detector
+               min(since) FILTER (late) AS due_since,
+               left(string_agg(DISTINCT reason, '; ' ORDER BY reason) FILTER (late), 300)
+                   AS due_reason
+        FROM (SELECT *, status = 'due' AND since < $now::TIMESTAMPTZ - INTERVAL 5 SECOND AS late
+              FROM judgements)
+        GROUP BY detector
     ), told AS (
         SELECT detector, count(*) AS alerts, count(*) FILTER (status = 'open') AS open,
                count(*) FILTER (verdict = 'true') AS right_ones,
