@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -263,19 +264,25 @@ FROM calls WHERE ts >= $since AND ts < $until
 
 
 @pytest.fixture
-def served(shell: Shell, tmp_path: Path) -> Iterator[Shell]:
-    """A running service, and the shell in whose folder it runs."""
-    (tmp_path / "gatewatch.toml").write_text(
+def served(shell: Shell) -> Iterator[Shell]:
+    with serving(shell):
+        yield shell
+
+
+@contextmanager
+def serving(shell: Shell) -> Iterator[None]:
+    """A running service, in the folder of the shell."""
+    (shell.folder / "gatewatch.toml").write_text(
         f"[service]\nport = {free_port()}\n"
         "[sources.gate]\nadapter = 'native'\npaths = ['*.jsonl']\n"
     )
     process = subprocess.Popen(
-        [sys.executable, "-m", "gatewatch", "serve"], cwd=tmp_path, env=shell.env,
+        [sys.executable, "-m", "gatewatch", "serve"], cwd=shell.folder, env=shell.env,
         stderr=subprocess.PIPE, text=True,
     )  # fmt: skip
     assert process.stderr is not None
     assert "listens" in process.stderr.readline()
-    yield shell
+    yield
     process.terminate()
     assert process.wait(30) == 0
     process.stderr.close()

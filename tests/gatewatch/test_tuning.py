@@ -1,8 +1,6 @@
 """Backtests, other values and why-not, as a person asks for them: on a file, and of a service."""
 
 import json
-import subprocess
-import sys
 from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
@@ -10,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from gatewatch.parts import utc_now
-from tests.gatewatch.test_cli import Shell, free_port
+from tests.gatewatch.test_cli import Shell, serving
 
 DENIED = {"kind": "tool_call", "tool": "crm.export_contacts", "decision": "deny"}
 BASE = {"global": {"default_action": "deny"}, "tools": []}
@@ -126,20 +124,8 @@ def test_a_mistake_is_one_sentence(words: tuple[str, ...], shell: Shell, tmp_pat
 @pytest.fixture
 def served(shell: Shell, tmp_path: Path) -> Iterator[Shell]:
     log(tmp_path, a1=2)
-    (tmp_path / "gatewatch.toml").write_text(
-        f"[service]\nport = {free_port()}\n"
-        "[sources.gate]\nadapter = 'native'\npaths = ['*.jsonl']\n"
-    )
-    process = subprocess.Popen(
-        [sys.executable, "-m", "gatewatch", "serve"], cwd=tmp_path, env=shell.env,
-        stderr=subprocess.PIPE, text=True,
-    )  # fmt: skip
-    assert process.stderr is not None
-    assert "listens" in process.stderr.readline()
-    yield shell
-    process.terminate()
-    assert process.wait(30) == 0
-    process.stderr.close()
+    with serving(shell):
+        yield shell
 
 
 def test_a_running_service_answers_the_same_questions(served: Shell) -> None:
