@@ -12,7 +12,10 @@ from ingest.hosts import canonical_host
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 NAT64 = (ipaddress.ip_network("64:ff9b::/96"), ipaddress.ip_network("64:ff9b:1::/48"))
 SIX_TO_FOUR, SITE_LOCAL = ipaddress.ip_network("2002::/16"), ipaddress.ip_network("fec0::/10")
-METADATA = {ipaddress.ip_address(text) for text in ("100.100.100.200", "fd00:ec2::254")}
+METADATA = {  # and other services of a cloud's own host: Alibaba, AWS, Google, Azure, Oracle
+    ipaddress.ip_address(text)
+    for text in ("100.100.100.200", "fd00:ec2::254", "fd20:ce::254", "168.63.129.16", "192.0.0.192")
+}
 INSIDE = {"localhost", "local", "internal", "home.arpa"}  # last labels that no public name has
 
 
