@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from detectors.outbox import Delivery, Parcel
-from detectors.phrases import WORDS
+from detectors.phrases import WORDS, happened
 from detectors.receivers import Language, Message
 from detectors.routing import SEVERITIES
 from detectors.shorten import cut
@@ -83,6 +83,6 @@ def trouble(
 def _line(each: Delivery) -> str:
     message = each.message
     words = WORDS[message.language]
-    happened = words["brief" if message.brief else message.kind]
-    head = f"{words.get(message.severity, message.severity)} · {happened} · {each.alert} "
+    severity = words.get(message.severity, message.severity)
+    head = f"{severity} · {happened(message)} · {each.alert} "
     return head + cut(message.title, LINE)

@@ -11,16 +11,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import partial
-from typing import Any, Protocol, cast
+from typing import Any, Protocol
 
 import msgspec
 
 from detectors import wording
 from detectors.receivers import Delivered, Kind, Message, Outcome, Refused, Retry
-from detectors.routing import Route, routes_for
-from ingest.store import Db, Reader, Store, fetch
+from detectors.routing import Desk, Route
+from ingest.store import Db, Reader, Store, fetch, one
 
 LEASE = timedelta(seconds=60)  # a sent delivery that nobody settled is due again after this
+AFTERWARDS = ("acknowledged", "resolved", "withdrawn")  # kinds that only those hear who were told
 GIVE_UP, GIVE_UP_CRITICAL = timedelta(hours=6), timedelta(hours=24)
 WAITING = """
     WITH mine AS (
@@ -91,34 +92,47 @@ class Parcel:
 def enqueue(
     db: Db,
     alert: Mapping[str, Any],
-    kind: str,
+    kind: Kind,
     now: datetime,
-    routes: Sequence[Route],
+    desk: Desk,
     detector: wording.Worded | None = None,
-    public_url: str = "",
 ) -> int:
     """Owe one telling of an alert to those it concerns, inside the caller's transaction.
 
-    `alert` is a row of `alerts` whose `tellings` counts this one. The end of an alert is told to
-    those that were told, or are still to be told, of its beginning. Returns how many are owed.
+    `alert` is a row of `alerts` whose `tellings` counts this one. What becomes of an alert is told
+    to those that were told, or are still to be told, of its beginning. Returns how many are owed.
     """
-    if kind in ("resolved", "withdrawn"):
-        sql = "SELECT DISTINCT receiver FROM deliveries WHERE alert_id = $id AND state <> 'dead'"
-        told = {row["receiver"] for row in fetch(db, sql, id=alert["alert_id"])}
-        chosen = tuple(route for route in routes if route.name in told)
-    else:
-        chosen = routes_for(routes, alert["severity"], alert["detector"])
+    chosen = concerned(db, alert, kind, now, desk)
     if not chosen:
         return 0
     events = wording.evidence(partial(fetch, db), alert)
     said = detector.header if detector else None
     respond = {"en": said.respond, "zh": said.respond_zh or said.respond} if said else {}
-    return sum(
-        put(db, route.name, alert["severity"], now,
-            wording.message(alert, events, respond.get(route.language, ""), cast(Kind, kind),
-                            delivery_id(alert["alert_id"], kind, alert["tellings"], route.name),
-                            route.language, public_url, now))
-        for route in chosen
+    zone = one(db, "SELECT local_zone()")
+    owed = 0
+    for route in chosen:
+        key = delivery_id(alert["alert_id"], kind, alert["tellings"], route.name)
+        buttons = desk.links.buttons(alert["alert_id"], route.name, now) if desk.links else ()
+        message = wording.message(
+            alert, events, respond.get(route.language, ""), kind, key, route.language,
+            desk.public_url, now, zone, buttons,
+        )  # fmt: skip
+        owed += put(db, route.name, alert["severity"], now, message)
+    return owed
+
+
+def concerned(
+    db: Db, alert: Mapping[str, Any], kind: Kind, now: datetime, desk: Desk
+) -> tuple[Route, ...]:
+    """Those that a telling of this kind is for."""
+    if kind not in AFTERWARDS:
+        return desk.chosen(alert, now)
+    sql = "SELECT DISTINCT receiver FROM deliveries WHERE alert_id = $id AND state <> 'dead'"
+    told = {row["receiver"] for row in fetch(db, sql, id=alert["alert_id"])}
+    mirrors = kind == "acknowledged"
+    return tuple(
+        route for route in desk.routes
+        if route.name in told and (route.module.MANNERS.mirrors or not mirrors)
     )  # fmt: skip
 
 

@@ -6,9 +6,10 @@ Reads: gatewatch.toml. Writes: nothing. Next: detectors/outbox.py.
 import ssl
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 from types import ModuleType
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
 import msgspec
 
@@ -54,16 +55,34 @@ class Route:
         return enough and (not self.detectors or detector in self.detectors)
 
 
+class Buttons(Protocol):
+    """Whatever signs links by which people act from a chat: detectors.links.Links."""
+
+    def buttons(
+        self, alert_id: str, receiver: str, now: datetime
+    ) -> tuple[tuple[str, str], ...]: ...
+
+
+@dataclass(frozen=True)
+class Desk:
+    """Whom to tell of what, and where the links in messages lead."""
+
+    routes: tuple[Route, ...] = ()
+    public_url: str = ""
+    links: Buttons | None = None
+
+    def chosen(self, alert: Mapping[str, Any], now: datetime) -> tuple[Route, ...]:
+        """Those that are told of such an alert (a row of `alerts`) now."""
+        return tuple(
+            route for route in self.routes if route.wants(alert["severity"], alert["detector"])
+        )
+
+
 def load(
     table: Mapping[str, Any], where: str = "gatewatch.toml: receivers", language: Language = "en"
 ) -> tuple[Route, ...]:
     """The routes of a config's `[receivers]` table. Raises ConfigError on the first mistake."""
     return tuple(_route(name, each, f"{where}.{name}", language) for name, each in table.items())
-
-
-def routes_for(routes: Sequence[Route], severity: str, detector: str) -> tuple[Route, ...]:
-    """Those that are told of such an alert."""
-    return tuple(route for route in routes if route.wants(severity, detector))
 
 
 def check_detectors(
@@ -90,9 +109,8 @@ def _route(name: str, table: Any, where: str, language: Language) -> Route:
         raise ConfigError(f"{where}: unknown key {key!r}.{nearest(key, common | own)}")
     shared = convert({key: table[key] for key in table.keys() & common}, Common, where)
     options = convert({key: table[key] for key in table.keys() & own}, module.Options, where)
-    url = options.webhook.reveal
-    if why := refused_url(url, shared.allow_http, shared.allow_private):
-        raise ConfigError(f"{where}.webhook: the address {why}.")
+    if why := refused_url(options.address, shared.allow_http, shared.allow_private):
+        raise ConfigError(f"{where}: the address {why}.")
     _authority(shared.ca_file, f"{where}.ca_file")
     values = msgspec.structs.asdict(shared) | {"language": shared.language or language}
     return Route(name=name, module=module, options=options, **values)

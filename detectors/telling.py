@@ -5,14 +5,15 @@ Told once when it opens; again when it gets worse, or when it is still growing a
 Reads: alerts, silences. Writes: alerts, deliveries, alert_events. Next: detectors/outbox.py.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, cast
 
 from detectors import outbox
 from detectors.alerts import note
 from detectors.detector import Detector
-from detectors.routing import Route
+from detectors.receivers import Kind
+from detectors.routing import Desk
 from detectors.stretch import SEVERITIES
 from ingest.store import Db, fetch, one
 
@@ -32,10 +33,7 @@ OWED = """
 """
 
 
-def tell(
-    db: Db, detectors: Mapping[str, Detector], routes: Sequence[Route], public_url: str,
-    now: datetime,
-) -> int:  # fmt: skip
+def tell(db: Db, detectors: Mapping[str, Detector], desk: Desk, now: datetime) -> int:
     """Queue what is owed. Returns how many alerts were told of."""
     told = 0
     for row in fetch(db, OWED):
@@ -48,7 +46,7 @@ def tell(
             continue
         counted = row | {"tellings": row["tellings"] + 1}
         try:
-            outbox.enqueue(db, counted, kind, now, routes, each, public_url)
+            outbox.enqueue(db, counted, kind, now, desk, each)
         except (ValueError, TypeError, LookupError, AttributeError) as error:
             # one alert that cannot be worded must not keep the others from being told
             _keep_quiet(db, row, f"cannot be worded: {type(error).__name__}: {error}", now)
@@ -72,10 +70,10 @@ def _keep_quiet(db: Db, row: Mapping[str, Any], reason: str, now: datetime) -> N
         note(db, row["alert_id"], now, "quiet", reason)
 
 
-def _kind(row: Mapping[str, Any], now: datetime) -> str | None:
+def _kind(row: Mapping[str, Any], now: datetime) -> Kind | None:
     """What there is to say of this alert now, if anything."""
     if row["status"] in ("resolved", "withdrawn") and row["told_at"] is not None:
-        return None if row["closed_told"] else str(row["status"])
+        return None if row["closed_told"] else cast(Kind, row["status"])
     if row["told_at"] is None:
         return None if row["status"] == "withdrawn" else "open"
     if SEVERITIES.index(row["severity"]) > SEVERITIES.index(row["told_severity"]):

@@ -8,14 +8,16 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any, Protocol
+from urllib.parse import quote
+from zoneinfo import ZoneInfo
 
 from detectors.receivers import Kind, Language, Message
 from detectors.shorten import cut, squeeze, visible
 
 Rows = Callable[..., list[dict[str, Any]]]  # (sql, **params): a store's or a client's `rows`
 EVENTS = """
-    SELECT event_id, ts, kind, agent, tool, op, host, params, decision, status, error, rule_ids,
-           reason, trace_id, parent_trace_id, approver, config_object, config_before,
+    SELECT event_id, ts, kind, agent, principal, tool, op, host, params, decision, status, error,
+           rule_ids, reason, trace_id, parent_trace_id, approver, config_object, config_before,
            config_after, redacted, source, ledger_seq
     FROM events
     WHERE ts BETWEEN $low::TIMESTAMPTZ AND $high::TIMESTAMPTZ AND list_contains($ids, event_id)
@@ -23,10 +25,14 @@ EVENTS = """
 """
 AROUND = timedelta(days=1)  # a call's events may lie beside the calls' own times, not further
 PARAMS, VALUE, LINE = 12, 80, 500  # parameters of a line; code points of a value, and of a line
+SAMPLES = 3  # events that a message shows; all are one click away
+LONG = 200  # code points of a trace's name that a link still carries
+WHO = {"agent": "agent", "account": "principal", "operation": "tool", "chain": "trace_id"}
 NAMES: dict[Language, dict[str, str]] = {
     "en": {"chain": "chain id", "since": "since", "until": "until", "source": "source"},
     "zh": {
         "agent": "智能体",
+        "account": "账号",
         "operation": "操作",
         "chain": "调用链",
         "since": "开始",
@@ -84,24 +90,42 @@ def message(
     language: Language,
     public_url: str,
     now: datetime,
+    zone: str = "UTC",
+    buttons: tuple[tuple[str, str], ...] = (),
 ) -> Message:
-    """One telling of an alert (a row of `alerts`) with its `events`, newest first."""
+    """One telling of an alert (a row of `alerts`) with its `events`, newest first.
+
+    `zone` is that of the people on duty; `buttons` are links by which they can act.
+    """
     title = alert["title_zh"] if language == "zh" else alert["title"]
+    latest = next((event for event in events if event["params"]), None)
     return Message(
         kind=kind,
         alert=alert["alert_id"],
         delivery=delivery,
         at=moment(now),
+        at_local=local(now, zone),
         detector=alert["detector"],
         severity=alert["severity"],
+        tenant=cut(visible(alert["tenant"]), 200),
         subject=cut(visible(alert["subject"]), 200),
         title=cut(visible(title), 200),
         facts=tuple(facts(alert, events, language)),
-        evidence=tuple(line(event) for event in events),
+        params=tuple(pairs(latest["params"])) if latest else (),
+        evidence=tuple(line(event) for event in events[:SAMPLES]),
+        events=len(alert["event_ids"]),
         respond=respond,
         link=f"{public_url.rstrip('/')}/alert?alert={alert['alert_id']}",
+        buttons=(*_trace(events, public_url), *buttons),
         language=language,
     )
+
+
+def _trace(events: Sequence[Mapping[str, Any]], public_url: str) -> Iterator[tuple[str, str]]:
+    """The link to the newest event's trace."""
+    trace = next((event["trace_id"] for event in events if event["trace_id"]), None)
+    if trace and len(trace) <= LONG:
+        yield "trace", f"{public_url.rstrip('/')}/trace?trace={quote(trace, safe='')}"
 
 
 def facts(
@@ -114,7 +138,7 @@ def facts(
     shown: dict[str, str] = {name: spelled(found[name]) for name in numbers}
     if alert.get("rows", 1) > 1:
         shown.setdefault("rows", str(alert["rows"]))
-    for name, column in (("agent", "agent"), ("operation", "tool"), ("chain", "trace_id")):
+    for name, column in WHO.items():
         values = dict.fromkeys(str(event[column]) for event in events if event[column])
         if values:
             more = f" (+{len(values) - 3})" if len(values) > 3 else ""
@@ -164,20 +188,26 @@ def line(event: Mapping[str, Any]) -> str:
 
 
 def params(value: object) -> str:
-    """Parameters laid flat, `path=value`, each value short enough to be read."""
+    """Parameters laid flat on one line, `path=value`, each value short enough to be read."""
+    return " ".join(f"{path}={leaf}" if leaf else path for path, leaf in pairs(value))
+
+
+def pairs(value: object) -> Iterator[tuple[str, str]]:
+    """The first parameters as path and value; what is left over is counted, without a value."""
     found: object = value
     if isinstance(value, str):
         try:
             found = json.loads(value)
         except ValueError:
-            return squeeze(visible(value), VALUE)
+            yield squeeze(visible(value), VALUE), ""
+            return
     if found is None or found == {}:
-        return ""
-    pairs = list(flat(found))
-    shown = [f"{squeeze(visible(path), 40)}={_value(leaf)}" for path, leaf in pairs[:PARAMS]]
-    if len(pairs) > PARAMS:
-        shown.append(f"(+{len(pairs) - PARAMS} more)")
-    return " ".join(shown)
+        return
+    leaves = list(flat(found))
+    for path, leaf in leaves[:PARAMS]:
+        yield squeeze(visible(path), 40), _value(leaf)
+    if len(leaves) > PARAMS:
+        yield f"(+{len(leaves) - PARAMS} more)", ""
 
 
 def flat(value: object, path: str = "") -> Iterator[tuple[str, object]]:
@@ -212,6 +242,12 @@ def spelled(value: object) -> str:
 def moment(at: datetime) -> str:
     """RFC 3339 in UTC, to the second."""
     return f"{at.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}"
+
+
+def local(at: datetime, zone: str) -> str:
+    """The same moment on the clock of a zone, with its offset. Empty for UTC itself."""
+    there = at.astimezone(ZoneInfo(zone))
+    return "" if not there.utcoffset() else f"{there:%Y-%m-%d %H:%M:%S} {there:%z}"
 
 
 def _value(value: object) -> str:

@@ -181,7 +181,7 @@ class Api:
             **self._own(),
         }
         page = await run_in_threadpool(
-            metrics.page, self._parts.store, self._parts.detectors, self._parts.routes,
+            metrics.page, self._parts.store, self._parts.detectors, self._parts.desk.routes,
             self._parts.lander.head, utc_now(), own=own,
         )  # fmt: skip
         return Response(page, media_type=metrics.CONTENT_TYPE)

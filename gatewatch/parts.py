@@ -14,7 +14,7 @@ from detectors import detector, outbox, routing, telling, triage
 from detectors.controls import protocol_files
 from detectors.detector import Detector
 from detectors.engine import Engine, Tick
-from detectors.routing import Route
+from detectors.routing import Desk
 from ingest import policy
 from ingest.config import Settings, read_settings
 from ingest.land import Lander
@@ -65,7 +65,7 @@ class Parts:
     ledger: Ledger
     detectors: dict[str, Detector]
     engine: Engine
-    routes: tuple[Route, ...]
+    desk: Desk
 
     def tick(self, now: datetime, tell: bool = True) -> Tick:
         """Judge what is due, then queue what people must be told. Without `tell` nobody waits: then
@@ -74,9 +74,7 @@ class Parts:
         with self.store.writing() as db:
             triage.catch_up(db)
             if tell:
-                tick.told = telling.tell(
-                    db, self.detectors, self.routes, self.settings.public_url, now
-                )
+                tick.told = telling.tell(db, self.detectors, self.desk, now)
         return tick
 
     def adopt(self, settings: Settings, detectors: Mapping[str, Detector]) -> None:
@@ -107,6 +105,7 @@ def open_parts(
     path = db or settings.db
     where = f"{Path(settings.folder) / DEFAULT}"
     routes = routing.load(settings.receivers, f"{where}: receivers", settings.language)
+    desk = Desk(routes, settings.public_url)
     redactor = Redactor(load_key(key_of(settings)))
     store = open_store(path, settings.service.memory_limit)
     try:
@@ -131,7 +130,7 @@ def open_parts(
         store.close()
         raise
     engine = Engine(store, detectors, patience=PATIENCE)
-    return Parts(settings, store, lander, ledger, detectors, engine, routes)
+    return Parts(settings, store, lander, ledger, detectors, engine, desk)
 
 
 def put_policy(store: Store, lander: Lander, path: Path) -> bool:

@@ -120,7 +120,7 @@ class Reloader:
         extra = [chosen.path(chosen.detectors_folder)] if chosen.detectors_folder else []
         with memory_store().writing() as db:
             loaded = detector.load_all(db, chosen.detectors, extra, where)
-        routing.check_detectors(self._parts.routes, list(loaded), f"{where}: receivers")
+        routing.check_detectors(self._parts.desk.routes, list(loaded), f"{where}: receivers")
         if chosen.retention is not None:
             reach = {each.id: each.lookback for each in loaded.values()}
             prune.limits(chosen.retention, reach, utc_now(), None)

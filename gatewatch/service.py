@@ -94,11 +94,11 @@ class Service:
         self._loops.loop("disk", lambda: self._disk.step(utc_now()))
         self._loops.loop("judge", self._judge)
         self._loops.loop("reload", self._reload)
-        for route in told_of(self._parts.routes):
+        for route in told_of(self._parts.desk.routes):
             direct = Direct(route, self._parts.settings.public_url)
             self._loops.loop(f"tell {route.name}", partial(self._tell, direct))
-        for route in self._parts.routes:
-            worker = Worker(route, self._parts.store, self._parts.lander, self._parts.routes)
+        for route in self._parts.desk.routes:
+            worker = Worker(route, self._parts.store, self._parts.lander, self._parts.desk.routes)
             self._loops.loop(f"deliver {route.name}", partial(self._deliver, worker))
         self._loops.every(self._housekeep, timedelta(seconds=20), utc_now())
         self._loops.every(self._seal, timedelta(minutes=1))

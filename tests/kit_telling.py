@@ -8,7 +8,8 @@ from typing import Any, Protocol
 import httpx
 
 from detectors import outbox
-from detectors.routing import Route, load
+from detectors.receivers import Kind
+from detectors.routing import Desk, Route, load
 from detectors.worker import Worker
 from ingest.land import Lander
 from ingest.ledger import Ledger
@@ -77,9 +78,9 @@ class House:
         self._insert("alerts", values)
         return self.store.rows("SELECT * FROM alerts WHERE alert_id = $id", id=alert_id)[0]
 
-    def owe(self, alert: dict[str, Any], kind: str = "open") -> int:
+    def owe(self, alert: dict[str, Any], kind: Kind = "open") -> int:
         with self.store.writing() as db:
-            return outbox.enqueue(db, alert, kind, self.now, self.routes, None, URL)
+            return outbox.enqueue(db, alert, kind, self.now, Desk(self.routes, URL))
 
     def close(self) -> None:
         self.ledger.close()

@@ -11,7 +11,7 @@ import msgspec
 from detectors import detector, engine, telling, triage
 from detectors.detector import Detector
 from detectors.engine import Engine, Tick
-from detectors.routing import Route
+from detectors.routing import Desk, Route
 from gatewatch.parts import put_policy
 from ingest.apply import Landed
 from ingest.batch import Batch, Line
@@ -109,7 +109,7 @@ class World:
         tick = self.engine.judge(now)
         with self.store.writing() as db:
             triage.catch_up(db)
-            tick.told = telling.tell(db, self.detectors, self.routes, "http://here", now)
+            tick.told = telling.tell(db, self.detectors, Desk(self.routes, "http://here"), now)
         return tick
 
     def rows(self, sql: str, **params: Any) -> list[dict[str, Any]]:

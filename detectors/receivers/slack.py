@@ -4,12 +4,12 @@ from datetime import datetime
 from typing import Any
 
 import httpx
-import msgspec
 
 from detectors.phrases import Parts, parts
 from detectors.receivers import (
     Delivered,
     Flow,
+    Hook,
     Manners,
     Message,
     Outcome,
@@ -20,7 +20,6 @@ from detectors.receivers import (
     quoted,
 )
 from detectors.shorten import fit, plain, utf16
-from ingest.config import Secret
 
 EXAMPLE = """
 [receivers.oncall]
@@ -36,8 +35,8 @@ ENTITIES = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;", "@": "@\u200b"
 NO_ACCESS = {"no_service", "invalid_token", "invalid_auth", "not_authed", "token_revoked"}
 
 
-class Options(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    webhook: Secret
+class Options(Hook, frozen=True, forbid_unknown_fields=True):
+    """An incoming webhook, and nothing else."""
 
 
 def deliver(message: Message, options: Options, now: datetime) -> Flow:

@@ -9,10 +9,9 @@ from datetime import datetime
 from typing import Any
 
 import httpx
-import msgspec
 
 from detectors.phrases import FACT, LINE, NAME, RESPOND, TITLE
-from detectors.receivers import Delivered, Flow, Manners, Message, judge
+from detectors.receivers import Delivered, Flow, Hook, Manners, Message, judge
 from detectors.shorten import cut, plain
 from ingest.config import Secret
 
@@ -29,10 +28,9 @@ ROOM = 20_000  # bytes of a body; Standard Webhooks advises to stay below 20 kB
 PREFIX = "whsec_"
 
 
-class Options(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class Options(Hook, frozen=True, forbid_unknown_fields=True):
     """With two `secrets` each request carries both signatures: that is how a key is changed."""
 
-    webhook: Secret
     secrets: tuple[Secret, ...] = ()
 
     def __post_init__(self) -> None:

@@ -2,6 +2,7 @@ import httpx
 import pytest
 
 from detectors import outbox
+from detectors.routing import Desk
 from tests.kit_telling import DING, HOOK, SLACK, Build
 
 
@@ -28,7 +29,7 @@ def test_a_transaction_that_fails_owes_nothing(build: Build) -> None:
 
     def fail() -> None:
         with house.store.writing() as db:
-            outbox.enqueue(db, alert, "open", house.now, house.routes)
+            outbox.enqueue(db, alert, "open", house.now, Desk(house.routes))
             raise RuntimeError
 
     with pytest.raises(RuntimeError):
