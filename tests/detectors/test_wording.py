@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from detectors import wording
+from detectors.phrases import parts
 from tests.kit_receivers import NOW
 from tests.kit_telling import START, URL, Build, House
 
@@ -37,6 +38,51 @@ def test_a_message_shows_what_a_person_needs_to_judge(build: Build) -> None:
         " -> deny [rule-17] not on the list"
     )
     assert message.link == "https://gatewatch.example/alert?alert=al_7f3a"
+
+
+def test_a_message_names_the_account_the_parameters_and_the_trace(build: Build) -> None:
+    house = build()
+    house.event("e1", START, principal="svc-billing", trace_id="t/1 &x=<b>")
+
+    message = worded(house)
+
+    assert ("account", "svc-billing") in message.facts
+    assert message.params == (("export_all", "true"), ("limit", "5000"))
+    assert message.buttons == (("trace", f"{URL}/trace?trace=t%2F1%20%26x%3D%3Cb%3E"),)
+
+
+def test_three_events_are_shown_and_all_are_counted(build: Build) -> None:
+    house = build()
+    names = [f"e{number}" for number in range(20)]
+    for number, name in enumerate(names):
+        house.event(name, START + timedelta(seconds=number))
+
+    message = worded(house, event_ids=names)
+
+    assert [line[:15] for line in message.evidence] == [
+        "03-10 09:00:19Z", "03-10 09:00:18Z", "03-10 09:00:17Z",
+    ]  # fmt: skip
+    assert message.events == 20
+    assert "Samples (3 of 20 events)" in parts(message, str).lines
+
+
+def test_the_clock_of_the_people_on_duty_stands_beside_utc(build: Build) -> None:
+    house = build()
+    alert = house.alert()
+
+    def when(zone: str) -> str:
+        told = wording.message(alert, [], "", "open", "dl_1", "en", URL, NOW, zone)
+        return parts(told, str).when
+
+    assert when("Asia/Shanghai") == "2026-03-10T09:30:00Z (2026-03-10 17:30:00 +0800)"
+    assert when("UTC") == "2026-03-10T09:30:00Z"
+
+
+def test_a_name_too_long_for_a_link_is_not_linked(build: Build) -> None:
+    house = build()
+    house.event("e1", START, trace_id="t" * 201)
+
+    assert worded(house).buttons == ()
 
 
 def test_chinese_readers_get_chinese_words(build: Build) -> None:
