@@ -3,6 +3,7 @@
 Reads: nothing. Writes: nothing. Next: detectors/phrases.py.
 """
 
+import json
 import re
 import unicodedata
 from collections.abc import Callable, Sequence
@@ -10,6 +11,7 @@ from collections.abc import Callable, Sequence
 ANSI = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-Z\\^_])")
 BIDI = frozenset("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
 JOINERS = "\u200c\u200d"
+ADDRESS = re.compile(r"(?<=\w)(?=://)|(?<=\bwww)(?=\.)", re.IGNORECASE)
 NAMED = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
 
 
@@ -42,6 +44,23 @@ def cut(text: str, room: int, size: Callable[[str], int] = len, mark: str = "…
         middle = (low + high + 1) // 2
         low, high = (middle, high) if size(text[:middle] + mark) <= room else (low, middle - 1)
     return text[: whole(text, low)] + mark
+
+
+def escaped(
+    text: str, safe: Callable[[str], str], room: int, size: Callable[[str], int] = len
+) -> str:
+    """One line, made `safe`, that takes `room` then. Cut before: no escape is left in half."""
+    return safe(cut(plain(text), room, lambda begun: size(safe(begun))))
+
+
+def unlinked(text: str) -> str:
+    """An invisible blank in each address: no service makes a link of what a log says."""
+    return ADDRESS.sub("\u200b", text)
+
+
+def wire(value: object) -> bytes:
+    """JSON as it is sent, so that it can be measured."""
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()
 
 
 def squeeze(text: str, room: int) -> str:
