@@ -5,71 +5,14 @@ import socket
 import ssl
 import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
-from datetime import UTC, datetime
 from pathlib import Path
 
 import httpx
 import pytest
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
 
 from detectors import delivery
-from detectors.receivers import Delivered, Flow, Outcome, Refused, Retry
-
-YES = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok"
-Behave = Callable[[socket.socket, bytes], None]
-
-
-@contextmanager
-def service(
-    behave: Behave, context: ssl.SSLContext | None = None
-) -> Iterator[tuple[int, list[bytes]]]:
-    """A server on a loopback port; what it was sent. `behave` answers on the open connection."""
-    listening = socket.create_server(("127.0.0.1", 0))
-    heard: list[bytes] = []
-
-    def serve() -> None:
-        while True:
-            try:
-                connection, _ = listening.accept()
-            except OSError:
-                return
-            with suppress(OSError), connection:
-                wrapped = (
-                    context.wrap_socket(connection, server_side=True) if context else connection
-                )
-                heard.append(wrapped.recv(65_536))
-                behave(wrapped, heard[-1])
-                wrapped.close()
-
-    thread = threading.Thread(target=serve, daemon=True)
-    thread.start()
-    try:
-        yield listening.getsockname()[1], heard
-    finally:
-        listening.shutdown(socket.SHUT_RDWR)
-        listening.close()
-        thread.join(5)
-
-
-def say(answer: bytes) -> Behave:
-    return lambda connection, _: connection.sendall(answer)
-
-
-def ask(url: str, total: float = 10.0, ca_file: str | None = None, private: bool = True) -> Outcome:
-    """One request through the real client; a body of `ok` is a yes."""
-
-    def flow() -> Flow:
-        response = yield httpx.Request("POST", url, json={"text": "x"})
-        if response.status_code == 200 and response.text == "ok":
-            return Delivered()
-        return Refused(f"HTTP {response.status_code}, {len(response.content)} bytes", "clientError")
-
-    with delivery.client(total, allow_http=True, allow_private=private, ca_file=ca_file) as client:
-        return delivery.attempt(flow(), client)
+from detectors.receivers import Delivered, Flow, Refused, Retry
+from tests.kit_sockets import YES, ask, say, self_signed, service
 
 
 def test_a_yes_arrives_and_the_host_is_named_as_configured() -> None:
@@ -181,23 +124,7 @@ def test_a_name_is_judged_by_what_it_resolves_to_at_each_send(
 
 @pytest.fixture(scope="module")
 def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A self-signed certificate for localhost, with its key, in one PEM file."""
-    key, name = ec.generate_private_key(ec.SECP256R1()), x509.Name([])
-    made = (
-        x509.CertificateBuilder(name, name, key.public_key(), x509.random_serial_number())
-        .not_valid_before(datetime(2020, 1, 1, tzinfo=UTC))
-        .not_valid_after(datetime(2120, 1, 1, tzinfo=UTC))
-        .add_extension(x509.SubjectAlternativeName([x509.DNSName("localhost")]), critical=True)
-        .sign(key, hashes.SHA256())
-    )
-    private = key.private_bytes(
-        serialization.Encoding.PEM,
-        serialization.PrivateFormat.PKCS8,
-        serialization.NoEncryption(),
-    )
-    path = tmp_path_factory.mktemp("tls") / "self.pem"
-    path.write_bytes(private + made.public_bytes(serialization.Encoding.PEM))
-    return path
+    return self_signed(tmp_path_factory.mktemp("tls"))
 
 
 def test_case_b135_an_unknown_certificate_is_refused_until_its_authority_is_configured(
