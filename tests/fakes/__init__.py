@@ -1,9 +1,10 @@
 """Strict stand-ins for the services that are told: what the real one refuses, they refuse.
 
-One module for each receiver, under its name. It has `Fake`, made without arguments for the
-receiver's own EXAMPLE: the same token, the same keys. A fake is called with a request and answers.
-It keeps its own clock `now`, which a test moves, and its own limits, signatures and mutes. What it
-let through stands in `accepted`, as people see it; what it turned away, in `refused`.
+One module for each receiver, under its name. It has `Fake`, which knows the tokens and keys of the
+receiver's own EXAMPLE, or of the options that it is given. A fake is called with a request (a mail,
+where the receiver sends one) and answers. It keeps its own clock `now`, which a test moves, and its
+own limits, signatures and mutes. What it let through stands in `accepted`, as people see it; what
+it turned away, in `refused`.
 Sources: reference/delivery.md and the page of the vendor that each module names.
 """
 
@@ -21,7 +22,9 @@ from typing import Any
 import httpx
 import jsonschema
 
-from tests.kit_receivers import NOW
+from detectors.receivers import Message, Outcome
+from detectors.receivers import load as load_receiver
+from tests.kit_receivers import MESSAGE, NOW, example
 
 ALERT = re.compile(r"\bal_[0-9a-z]+")
 
@@ -34,6 +37,7 @@ class Seen:
     text: str  # all that can be read, top to bottom; what is markup is gone from it
     pinged: tuple[str, ...] = ()  # who would be notified: must stay empty
     links: tuple[str, ...] = ()  # where a click on a word or a button leads, pictures included
+    marks: tuple[str, ...] = ()  # what markup sets apart, each by itself: headings, bold, tags
     handle: str = ""  # what the service calls this message
     reply_to: str = ""  # the message that this one answers
 
@@ -54,7 +58,7 @@ class Turned:
 class NoError(Exception):
     """A refusal, with the answer that the real service gives."""
 
-    def __init__(self, why: str, answer: httpx.Response) -> None:
+    def __init__(self, why: str, answer: Any) -> None:
         super().__init__(why)
         self.answer = answer
 
@@ -64,13 +68,14 @@ class Fake(ABC):
 
     limits: tuple[tuple[int, float], ...] = ()  # as published: at most so many in so many seconds
 
-    def __init__(self) -> None:
+    def __init__(self, options: Any = None) -> None:
+        self.options = options or example(type(self).__module__.rpartition(".")[2])[0]
         self.now = NOW
         self.accepted: list[Seen] = []
         self.refused: list[Turned] = []
         self.arrived: list[datetime] = []  # what counts against the limits
 
-    def __call__(self, request: httpx.Request) -> httpx.Response:
+    def __call__(self, request: Any) -> Any:
         """Answer one request, as the service would at `now`."""
         try:
             seen = self.take(request)
@@ -80,21 +85,23 @@ class Fake(ABC):
         else:
             self.accepted.append(seen)
             answer = self.yes(seen)
-        answer.headers.setdefault("date", format_datetime(self.now.astimezone(UTC), usegmt=True))
+        if isinstance(answer, httpx.Response):
+            date = format_datetime(self.now.astimezone(UTC), usegmt=True)
+            answer.headers.setdefault("date", date)
         return answer
 
     @abstractmethod
-    def take(self, request: httpx.Request) -> Seen:
+    def take(self, request: Any) -> Seen:
         """Read a request as the service does. Raises NoError for what it turns away."""
 
     @abstractmethod
-    def yes(self, seen: Seen) -> httpx.Response:
+    def yes(self, seen: Seen) -> Any:
         """What it answers to a message that it takes."""
 
-    def on(self, clock: Callable[[], datetime]) -> Callable[[httpx.Request], httpx.Response]:
+    def on(self, clock: Callable[[], datetime]) -> Callable[[Any], Any]:
         """The same service on somebody's clock: House.answer takes this."""
 
-        def answer(request: httpx.Request) -> httpx.Response:
+        def answer(request: Any) -> Any:
             self.now = clock()
             return self(request)
 
@@ -119,10 +126,30 @@ def names() -> list[str]:
     return sorted(module.name for module in pkgutil.iter_modules(__path__))
 
 
-def load(name: str) -> Fake:
-    """The fake of one receiver, as its EXAMPLE wants it."""
-    fake: Fake = importlib.import_module(f"{__name__}.{name}").Fake()
+def load(name: str, options: Any = None) -> Fake:
+    """The fake of one receiver, as its EXAMPLE, or these options, want it."""
+    fake: Fake = importlib.import_module(f"{__name__}.{name}").Fake(options)
     return fake
+
+
+def tell(
+    fake: Fake,
+    name: str,
+    message: Message = MESSAGE,
+    options: Any = None,
+    now: datetime | None = None,
+) -> Outcome:
+    """Let a receiver tell the fake one message, without a network; `now`: the receiver's clock."""
+    flow = load_receiver(name, "tests").deliver(
+        message, options or fake.options, fake.now if now is None else now
+    )
+    try:
+        request = next(flow)
+        while True:
+            request = flow.send(fake(request))
+    except StopIteration as end:
+        outcome: Outcome = end.value
+        return outcome
 
 
 def busiest(moments: Sequence[datetime], seconds: float) -> int:
