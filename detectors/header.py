@@ -3,6 +3,7 @@
 Reads: nothing. Writes: nothing. Next: detectors/detector.py.
 """
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
@@ -17,6 +18,7 @@ from ingest.config import ConfigError, convert, nearest
 PYTHON: dict[str, type] = {"integer": int, "number": float, "text": str}
 Status = Literal["stable", "shadow"]
 Db = duckdb.DuckDBPyConnection
+TAG = re.compile(r"[a-z0-9][a-z0-9_.-]{0,39}")
 
 
 class Param(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -35,6 +37,7 @@ class Header(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     `facts`: the columns of a Python detector's rows beside the promised ones, for its titles; of a
     query DuckDB tells.
     `status`: of "shadow" the alerts are shown and nobody is told.
+    `tags`: what it is about, for routes: see docs/routing.md.
     """
 
     title: str
@@ -53,6 +56,7 @@ class Header(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     facts: tuple[str, ...] = ()
     clock: bool = False
     status: Status = "stable"
+    tags: tuple[str, ...] = ()
     params: dict[str, Param] = {}
 
 
@@ -134,6 +138,15 @@ def exempts(tables: object, where: str) -> tuple[Exempt, ...]:
                 raise ConfigError(f"{place}.{key}: write a zone, as in 2026-12-01T08:00:00Z.")
         found.append(each)
     return tuple(found)
+
+
+def tagged(given: object, where: str) -> tuple[str, ...]:
+    """Tags as people write them: one word each."""
+    words = given if isinstance(given, list | tuple) else [None]
+    for word in words:
+        if not isinstance(word, str) or not TAG.fullmatch(word):
+            raise ConfigError(f'{where}: {given!r}: expected short words: ["egress", "team-a"].')
+    return tuple(dict.fromkeys(words))
 
 
 def _tables(tables: object, where: str) -> list[tuple[str, dict[str, Any]]]:

@@ -97,6 +97,7 @@ def page(name: str, told: Header) -> str:
         f"# {name}", "",
         f"*{cell(told.title)}*", "",
         f"Severity {told.severity}{SHADOW * (told.status == 'shadow')}.",
+        f"Tags: {', '.join(f'`{tag}`' for tag in told.tags)}.",
         f"Made from the header of [{file}](../../detectors/catalogue/{file}).", "",
         "## Why", "", sentences(told.why), "",
         "## What to do", "", sentences(told.respond), "",

@@ -1,6 +1,7 @@
 -- title     = "{subject}: nobody answers, {what}"
 -- title_zh  = "{subject}：无人审批，{what_zh}"
 -- severity  = "medium"
+-- tags      = ["approvals"]
 -- why       = "Requests for approval pile up or run out and nobody answers. The agents stand still, or learn that no answer is an answer; and whoever comes back to the pile will wave it through."
 -- respond   = "Find out who is to answer and whether the requests reach them: the channel, the shift, the rights. Answer the oldest and the risky ones one by one. If nobody can, pause the agent; approve nothing in bulk."
 -- respond_zh = "查明应由谁审批、请求是否送达：渠道、班次、权限。先逐个处理最久的和高风险的。若无人可审，暂停该智能体；不要批量通过。"

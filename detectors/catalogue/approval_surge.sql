@@ -1,6 +1,7 @@
 -- title     = "{subject}: {requests} approval requests in {within} while nobody attends ({against}), {unattended_decisions} of them decided by no person"
 -- title_zh  = "{subject}：无人值守时段 {within}内发起 {requests} 次审批（{against_zh}），其中 {unattended_decisions} 次无人审批"
 -- severity  = "high"
+-- tags      = ["approvals"]
 -- why       = "Approval requests pile up at an hour when nobody is there to think about them. They will be waved through, bypassed or left to expire."
 -- respond   = "See what is being asked for and by whom it was decided. If requests were bypassed or decided automatically, close that road first. Pause the agent until somebody is awake to decide."
 -- respond_zh = "查看请求了什么、由谁裁决。若请求被绕过或自动通过，先关闭该通道。在有人值守、能够裁决之前，暂停该智能体。"

@@ -1,6 +1,7 @@
 # title     = "{subject}: was given {given} of {kind}, and its parent had {left} left"
 # title_zh  = "{subject}：分得 {kind} {given}，而上级只剩 {left}"
 # severity  = "high"
+# tags      = ["budget"]
 # why       = "Work was handed on with a larger budget than there was to give. A budget that is split can't be spent twice: whoever hands out more than is left lets its children spend without limit, and nobody sees it in any one of them."
 # respond   = "Open the parent's trace and add up what it gave away. Lower the child's limit to what is left, or stop the child if it has spent more already. If the parent's budget was raised meanwhile, its log should say so. Then see what hands budgets out: it does not deduct them."
 # respond_zh = "打开上级的调用链，把它分出去的加总。把下级的上限降到剩余额度；若已超支，停掉下级。若上级的预算期间提高过，日志里应有记录。再查是什么在分配预算：它没有扣减。"

@@ -1,6 +1,7 @@
 -- title     = "{subject}: {total} {unit} read in {window}, {against}"
 -- title_zh  = "{subject}：{window}内读取 {total} {unit_zh}，{against_zh}"
 -- severity  = "high"
+-- tags      = ["data"]
 -- why       = "An agent reads far more than it ever does. Copying a whole customer list is what a stolen account, an injected instruction or a loop without an end looks like from the gate."
 -- respond   = "Open the largest reads in the evidence: which table or list, asked for by whom, and where the trace goes next. A send, an upload or an egress after it is the bad case: pause the agent and revoke its access to that source; giving it back undoes that. A report or a migration that somebody planned is harmless: record the alert as expected."
 -- respond_zh = "查看证据中最大的几次读取：读了哪张表或名单、由谁发起、之后调用链做了什么。其后若有发送、上传或外发，按泄露处理：暂停智能体，撤销其对该数据源的访问，恢复授权即可撤销。若是计划内的报表或迁移则无害，把告警记为符合预期。"

@@ -1,6 +1,7 @@
 -- title     = "{subject}: {times} times {what} within {within}, with the same result"
 -- title_zh  = "{subject}：{within}内 {what} 重复 {times} 次，结果相同"
 -- severity  = "medium"
+-- tags      = ["loops"]
 -- why       = "The agent asks the same thing over and over and is told the same. It learns nothing by it, burns tokens and time, and will not stop by itself."
 -- respond   = "Open the trace and read the result that it does not understand. Stop the run: no further call will change it. If it waits for something, let it wait longer between two looks; if the tool is broken, mend that first."
 -- respond_zh = "打开调用链，看它没有理解的那个结果。停止这次运行：再调用也不会改变。若它在等待，拉长两次查询的间隔；若是工具坏了，先修工具。"

@@ -1,6 +1,7 @@
 -- title     = "{subject}: its clock is {seconds} seconds {direction}{ours}"
 -- title_zh  = "{subject}：时钟{direction_zh} {seconds} 秒{ours_zh}"
 -- severity  = "medium"
+-- tags      = ["health"]
 -- why       = "The times in this source's lines are wrong. What it says of before and after, of windows and of nights is wrong by as much, and so is what detectors make of it beside other sources."
 -- respond   = "On that host, compare `date -u` with a clock that you trust and see whether its time service runs (chronyc tracking, w32tm /query /status). Do not read its lines against those of other sources until it is set right. If every source is off by the same, it is gatewatch's own host whose clock is wrong. If it is behind, make sure first that its lines don't simply take that long."
 -- respond_zh = "在该主机上将 `date -u` 与可信时钟对比，检查时间同步服务是否运行（chronyc tracking、w32tm /query /status）。校准之前，不要拿它的行与其他来源对照。若所有来源偏差相同，出错的是 gatewatch 自身主机的时钟。若显示为落后，先排除只是传输耗时。"

@@ -1,6 +1,7 @@
 -- title     = "{subject}: changed {changes} times {span}"
 -- title_zh  = "{subject}：{span_zh}已变更 {changes} 次"
 -- severity  = "medium"
+-- tags      = ["config"]
 -- why       = "The same configuration is changed again and again within a day. Somebody, or an agent, is trying settings out on a live system, or two of them undo each other's work."
 -- respond   = "Compare the contents in the evidence: a value that goes back and forth means two writers. Find out who they are and whether an agent may write this object at all. Put it back to the last approved content."
 -- respond_zh = "比较证据中的内容：来回变化的值说明有两个写入者。查明是谁，以及智能体是否有权写入该对象。恢复到最近一次经审批的内容。"

@@ -1,6 +1,7 @@
 -- title     = "{subject}: {tool} was denied and executed all the same"
 -- title_zh  = "{subject}：{tool} 已被拒绝，却仍被执行"
 -- severity  = "critical"
+-- tags      = ["bypass", "denials", "policy"]
 -- why       = "A call that the gate refused was carried out. Either the agent has a road round the gate, or the gate's no is not enforced: every other denial in the log is in doubt too."
 -- respond   = "Pause the agent now. Read what the call did and undo it if you can. Then find the road: whose account executed it, and through which gateway."
 -- respond_zh = "立即暂停该智能体。查明这次调用做了什么，能撤销就撤销。再查通路：由哪个账号、经哪个网关执行。"

@@ -1,6 +1,7 @@
 -- title     = "{subject}: {denied_tool} was denied, then {tool} went through for {matched}, by {way}"
 -- title_zh  = "{subject}：{denied_tool} 被拒后，{tool} 对 {matched} 放行（{way_zh}）"
 -- severity  = "high"
+-- tags      = ["bypass", "denials"]
 -- why       = "A call was refused, and soon after the same target was reached by another tool or by another spelling of it. The policy says no at one door and leaves the next one open, and the agent found it."
 -- respond   = "Compare the two calls in the evidence: is it the same thing that was refused? If so pause the agent, undo what the second call did, and close the other road in the policy too. If the second call does something that is meant to be allowed, record it as expected."
 -- respond_zh = "比较证据中的两次调用：是否就是被拒绝的那件事？若是，暂停该智能体，撤销第二次调用的结果，并在策略中堵上另一条路。若第二次调用本应允许，记为符合预期。"

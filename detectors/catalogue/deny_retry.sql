@@ -1,6 +1,7 @@
 -- title     = "{subject}: {denials} denials in a row for {tool}"
 -- title_zh  = "{subject}：{tool} 连续被拒 {denials} 次"
 -- severity  = "high"
+-- tags      = ["denials", "loops"]
 -- why       = "The agent was told no and keeps trying the same tool. It is stuck in a loop, or it is working its way round its policy; either way it burns budget and nobody has stopped it."
 -- respond   = "Open the trace and read the reason of the denials. Pause the agent if nobody attends it. If the call is legitimate, the policy lacks an entry: add it, and let the agent try again."
 -- respond_zh = "打开调用链，阅读拒绝原因。若无人值守，暂停该智能体。若调用本身正当，则是策略缺少条目：补上后让智能体重试。"

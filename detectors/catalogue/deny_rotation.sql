@@ -1,6 +1,7 @@
 -- title     = "{subject}: {denials} denials in {within}, over {tools}"
 -- title_zh  = "{subject}：{within}内被拒 {denials} 次，涉及 {tools}"
 -- severity  = "high"
+-- tags      = ["denials", "loops"]
 -- why       = "One task collects denials across tools or child agents. Each of them stays under the limit for one tool, but together they look for a way round the same no."
 -- respond   = "Open the root trace and compare the targets of the denied calls. If they aim at the same thing, pause the task, its child agents included. If each denial is a separate honest mistake, fix the agent's tool list."
 -- respond_zh = "打开根调用链，比较被拒调用的目标。若目标相同，暂停该任务及其子智能体。若每次都是互不相关的误用，修正该智能体的工具清单。"

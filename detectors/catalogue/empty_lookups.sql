@@ -1,6 +1,7 @@
 -- title     = "{subject}: {misses} lookups in a row found nothing, over {tools}"
 -- title_zh  = "{subject}：连续 {misses} 次查询没有结果，涉及 {tools}"
 -- severity  = "medium"
+-- tags      = ["loops"]
 -- why       = "One lookup after the other comes back empty and the agent goes on. It searches in the wrong place, for something that does not exist, or with a tool that lost its data; what it does next it does without knowing."
 -- respond   = "Open the trace and compare what was asked with what you know to exist. If the tool should have found it, check its index and its rights. If the thing does not exist, stop the run before it acts on a guess, and tell whoever gave the task."
 -- respond_zh = "打开调用链，对照查询内容与实际存在的数据。若本应查到，检查工具的索引和权限。若对象不存在，在它凭猜测行动之前停止运行，并告知任务发起人。"

@@ -1,6 +1,7 @@
 -- title     = "{subject}: {tool} asks for everything ({signs}), {outcome}"
 -- title_zh  = "{subject}：{tool} 请求全部数据（{signs}），{outcome_zh}"
 -- severity  = "medium"
+-- tags      = ["data"]
 -- why       = "The parameters ask for all there is: no limit, no condition, every segment. A task rarely needs that; a copy of the whole customer base does. One such call is enough for a leak, so no baseline is waited for."
 -- respond   = "Read the parameters and the task in the trace: did somebody ask for the whole list? Look at what came back (rows, bytes) and at the calls after it: a send or an upload is the bad case, then pause the agent and take the export permission away; giving it back undoes that. If the tool reads a small lookup table, exempt the agent for it and say why."
 -- respond_zh = "查看调用链中的参数和任务：是否有人要求导出全部名单？再看返回了多少行、多少字节，以及之后的调用：若有发送或上传，暂停智能体并收回导出权限，恢复授权即可撤销。若该工具只读取很小的字典表，为该智能体加豁免并写明原因。"

@@ -1,6 +1,7 @@
 -- title     = "{subject}: {calls} external calls in {window}, {against}"
 -- title_zh  = "{subject}：{window}内对外调用 {calls} 次，{against_zh}"
 -- severity  = "high"
+-- tags      = ["egress"]
 -- why       = "An agent calls outside far more than it ever does. It may be sending data away, be stuck in a loop, or have been told by somebody else what to do."
 -- respond   = "Look at which hosts the calls in the evidence went to and with what parameters: one host that first_seen or unlisted_egress names too is the worst sign, the agent's usual hosts with a growing page number the best. Pause the agent if you cannot explain them; resuming it undoes that. If it is a planned batch, let it run and record the alert as expected."
 -- respond_zh = "查看证据中的调用去了哪些主机、带了什么参数：若主机同时出现在 first_seen 或 unlisted_egress 中，最可疑；若是常用主机、只是翻页，多半无害。无法解释就暂停该智能体，恢复运行即可撤销。若是计划内的批处理，让它运行，并把告警记为符合预期。"

@@ -1,6 +1,7 @@
 -- title     = "{agent_or_subject} uses {what} {value} for the first time in {forget_days} days{fan_out}"
 -- title_zh  = "{agent_or_subject} 在 {forget_days} 天内首次使用{what_zh} {value}{fan_out_zh}"
 -- severity  = "low"
+-- tags      = ["identity"]
 -- why       = "Agents do much the same every day. A tool, a host or an account that one has never used before is how a new task shows, and how a hijacked or misled agent shows: stolen credentials, a tool it should not have, a place to send data to."
 -- respond   = "Open the trace of the event and read what the agent was asked. A deploy or a new task of the same day explains most of these: do nothing, it is known from now on. If nobody changed anything, or many new hosts come within an hour, pause the agent, take the tool or host out of its policy, and look at what was sent; giving it back undoes that."
 -- respond_zh = "打开该事件的调用链，看智能体当时收到了什么任务。当天的发布或新任务可解释大多数情况：无需处理，今后即视为已知。若没有人做过改动，或一小时内出现许多新主机，暂停该智能体，在策略中撤下该工具或主机，并查看发送了什么；恢复即可撤销。"

@@ -1,6 +1,7 @@
 -- title     = "{subject}: {calls} more calls after {limit_name} was hit, without a pause"
 -- title_zh  = "{subject}：触及限额（{limit_name}）后又发起 {calls} 次调用，没有暂停"
 -- severity  = "medium"
+-- tags      = ["budget", "loops"]
 -- why       = "The agent was told that a limit or a budget is used up, and must pause. It goes on instead: it ignores its gate's no, or looks for work that the gate does not count."
 -- respond   = "Pause the agent or its trace: it does not pause by itself. See which of the calls in the evidence went through, and stop the task if it does again what was refused. If the limit was too low for honest work, raise it, and teach the agent to wait."
 -- respond_zh = "该智能体不会自行暂停，请暂停它或其调用链。查看证据中哪些调用仍被放行；若它在重复被拒的事，终止任务。若限额对正当工作太低，调高限额，并让智能体学会等待。"

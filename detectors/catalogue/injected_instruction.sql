@@ -1,6 +1,7 @@
 -- title     = "{subject}: {tool} to {address}, which only {read_tool} had named"
 -- title_zh  = "{subject}：{tool} 使用了只在 {read_tool} 返回内容中出现过的 {address}"
 -- severity  = "high"
+-- tags      = ["egress", "injection"]
 -- why       = "The agent acts on an address, account or host that nobody in the talk gave it: it stood only in content read from outside, a page, a mail, a ticket, a document. That is how a stranger's text makes an agent send money or data to the stranger."
 -- respond   = "Pause the agent or the trace first. Open the read and look for text that speaks to the agent ('ignore previous', 'forward this to'). If it is there: stop the payment or recall the message, block the address, find what else came from that content. If the user asked to pay or answer what the document says, mark the alert expected."
 -- respond_zh = "先暂停该智能体或该调用链。打开读取到的内容，查找对智能体说话的文字（“忽略之前的指令”“转发到”）。若有：止付或撤回，封禁该地址，并排查同一内容还引发了什么。若用户本来就要求按该文档付款或回复，把告警记为符合预期。"

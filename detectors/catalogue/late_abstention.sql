@@ -1,6 +1,7 @@
 -- title     = "{subject}: gave up {further} calls after {trigger}"
 -- title_zh  = "{subject}：在“{trigger_zh}”之后又调用 {further} 次才放弃"
 -- severity  = "low"
+-- tags      = ["stopping"]
 -- why       = "The agent was told that the task cannot be done, by a denial, a conflict, a missing authority or target, and went on before it gave up. Each call after that point is wasted at best; at worst it is a commit that should never have been made."
 -- respond   = "Open the trace at the trigger and read the calls that follow. A commit among them: check it and undo it. Lookups alone: no harm, but the agent should stop here next time; label the run so that the miner can propose a stopping rule. If the calls served another part of the task, mark the alert false."
 -- respond_zh = "从触发点打开调用链，查看其后的调用。若其中有写操作：核查并撤销。若只是查询：无害，但下次应在此停止；给该运行打标签，以便挖掘停止规则。若这些调用服务于任务的其他部分，把告警标为误报。"

@@ -1,6 +1,7 @@
 -- title     = "{subject}: {used} where the policy allows {allowed}"
 -- title_zh  = "{subject}：已用 {used}，策略只允许 {allowed}"
 -- severity  = "medium"
+-- tags      = ["budget", "policy"]
 -- why       = "More went through than the policy allows: calls, messages, recipients or money. The gate does not count, or the agent has a road round it, and nothing else will stop it."
 -- respond   = "Pause the agent if nobody attends it, and see in the evidence what it did with the surplus. If the work is legitimate, raise the limit in the policy and in the gate. If the gate should have refused, find out why it did not count."
 -- respond_zh = "若无人值守，先暂停该智能体，并在证据中查看超出部分做了什么。若工作正当，同时在策略和网关中提高限额。若网关本应拒绝，查明它为何没有计数。"

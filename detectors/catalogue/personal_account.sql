@@ -1,6 +1,7 @@
 -- title     = "{subject}: works with the account {principal}, which looks like a person's: {looks}"
 -- title_zh  = "{subject}：正在使用账号 {principal}，该账号像是个人账号：{looks_zh}"
 -- severity  = "medium"
+-- tags      = ["identity"]
 -- why       = "An agent acts with the account of a person. It has all that this person may do, the person answers in every log for what the agent did, and nobody can take the rights of one without those of the other."
 -- respond   = "Ask the person whether they know of it. If they do not, revoke the account's sessions and tokens and look at what was done with them. If they do, give the agent an account of its own with only the rights that its task needs. If the account also approves, check what it approved of this agent's own requests."
 -- respond_zh = "询问账号本人是否知情。若不知情，吊销该账号的会话和令牌，检查被用来做了什么。若知情，为智能体单独建账号，只给任务所需权限。若该账号同时负责审批，检查它是否批准过该智能体自己的请求。"

@@ -1,6 +1,7 @@
 # title     = "{who}: of {tool} the gate said {gate}, the policy says {policy} ({reason})"
 # title_zh  = "{who}：对 {tool}，网关的决定是{gate_zh}，策略的决定是{policy_zh}（{step_zh}）"
 # severity  = "high"
+# tags      = ["policy"]
 # why       = "The gate does not enforce the policy that you believe is in force: it lets pass what the policy forbids, or forbids what it allows. Every other decision of this gate is in doubt too."
 # respond   = "Compare the gate's rule in the evidence with the policy's entry for this tool. If the gate let it pass, pause the agent, see what the call did and undo it. Then put the right rule into the gate, or the missing entry into the policy file."
 # respond_zh = "将证据中网关的规则与策略中该工具的条目对比。若网关放行了不该放行的调用，先暂停该智能体，查明并撤销其后果。然后修正网关规则，或在策略文件中补上缺失的条目。"

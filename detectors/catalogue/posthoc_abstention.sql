@@ -1,6 +1,7 @@
 -- title     = "{subject}: {tool} was carried out, and then refused {way}"
 -- title_zh  = "{subject}：{tool} 已执行，之后智能体却{way_zh}"
 -- severity  = "high"
+-- tags      = ["stopping"]
 -- why       = "The agent did it and then told the user that it cannot or may not be done. The user believes that nothing happened, and the record says otherwise: money is refunded, a booking is gone, and nobody will look for it."
 -- respond   = "Open the trace: read the refusal beside the call that it is about. If the refusal is right, undo the call (reverse the refund, restore the record) and pause the agent: it acts before it thinks. If the call is right, tell the user that it was done. If the refusal is about something else the user wanted, mark the alert false."
 -- respond_zh = "打开调用链，把拒绝的话与所涉调用对照阅读。若拒绝正确，撤销该调用（冲回退款、恢复记录）并暂停该智能体：它先做后想。若调用正确，告知用户操作已完成。若拒绝的是用户的另一项请求，把告警标为误报。"

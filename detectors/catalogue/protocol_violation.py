@@ -1,6 +1,7 @@
 # title     = "{subject}: {tool} was executed although {because}"
 # title_zh  = "{subject}：{because_zh}，{tool} 却被执行"
 # severity  = "high"
+# tags      = ["policy"]
 # why       = "The agent has a typed protocol: which tool may come when, which steps a person takes, and when it is over. This call was executed where the protocol has no place for it. Either something runs past the protocol's own check, or what runs has another protocol than the one you gave."
 # respond   = "Open the run and compare the call with what was allowed there. A step that only a person may take, or anything after the end, is urgent: pause the agent and undo it. If the agent was given new steps on purpose, put the new protocol into the folder of protocols: past runs are judged again by it."
 # respond_zh = "打开这次运行，把调用与当时允许的步骤相比。只有人才能做的步骤、或结束之后的任何操作最为紧急：暂停智能体并撤销。若是有意给智能体加了新步骤，把新协议放进协议文件夹，过去的运行会按它重新判断。"

@@ -1,6 +1,7 @@
 -- title     = "{subject}: the same {tool} was sent {times} times within {within}, {after}"
 -- title_zh  = "{subject}：{within}内同样的 {tool} 执行了 {times} 次，{after_zh}"
 -- severity  = "high"
+-- tags      = ["commits", "loops"]
 -- why       = "A call that changes something was carried out again with the same parameters. After a time-out or an unclear error the first one may have taken effect: one payment becomes two, one message four."
 -- respond   = "Look in the system behind the tool for how often it really happened, by the times in the evidence, and undo what is too much. Stop the agent if it goes on. If the caller may retry, give the call an idempotency key; if this is a job that is meant to repeat, exempt it."
 -- respond_zh = "按证据中的时间，到工具背后的系统核实实际发生了几次，撤销多余的。若仍在继续，停止该智能体。若允许重试，给调用加幂等键；若本来就是重复作业，则列为豁免。"

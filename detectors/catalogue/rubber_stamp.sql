@@ -1,6 +1,7 @@
 -- title     = "{subject}: {approvals} approvals in {within}, half of them within {wait_seconds} seconds, none refused; {against}"
 -- title_zh  = "{subject}：{within}内批准 {approvals} 次，一半在 {wait_seconds} 秒内，无一拒绝；{against_zh}"
 -- severity  = "medium"
+-- tags      = ["approvals"]
 -- why       = "Somebody approves faster than the requests can be read, and refuses none. The approval is then a formality: what an agent asks for, it gets, and the log says that a person looked."
 -- respond   = "Read the requests in the evidence as if you were to decide them, the risky ones first, and undo what should not have passed. Talk to the approver: too many requests, or a button that is too near? If a program approves under that name, take the name away from it."
 -- respond_zh = "把证据中的请求当作由您裁决来重读，先看高风险的，撤销不该通过的。与审批人沟通：是请求太多，还是按钮太顺手？若是程序以此名义审批，收回该账号。"

@@ -1,6 +1,7 @@
 -- title     = "{subject}: a secret in {paths}"
 -- title_zh  = "{subject}：参数 {paths} 中含有密钥"
 -- severity  = "medium"
+-- tags      = ["data", "secrets"]
 -- why       = "A password, key or token stands among the parameters of a call. Whoever reads the gate's log, the agent's context or the other end of the call has it; an agent that can see a secret can be talked into passing it on."
 -- respond   = "Find where the agent got the secret: its prompt, a file, a tool's answer. If the call went to a host, treat the secret as leaked: revoke it and issue a new one first. Then let the tool fetch it from a vault by name. Equal digests are the same secret: search for them in other traces."
 -- respond_zh = "查明智能体从何处得到该密钥：提示词、文件还是工具的返回。若调用已发往外部主机，视为泄露：先吊销并换发。然后改为由工具按名称从密钥库读取。摘要相同即为同一密钥：在其他调用链中检索。"

@@ -1,6 +1,7 @@
 -- title     = "{subject}: {approver} approved {tool}, and is {whose}"
 -- title_zh  = "{subject}：{approver} 批准了 {tool}，而批准人就是{whose_zh}"
 -- severity  = "medium"
+-- tags      = ["approvals", "identity"]
 -- why       = "An approval is worth something because somebody else looked. Here the approver is the agent itself, the account it acts with, or the person who asked: nobody else has seen the call."
 -- respond   = "Open the call and read what was done; have a second person confirm it or undo it. An agent that approved itself holds an approver's token: revoke that first. Then take the requester out of the approver's group for this tool."
 -- respond_zh = "打开这次调用，查看做了什么；请第二个人确认，否则撤销。若是智能体自己批准，说明它拿到了批准人的凭证：先吊销。再把申请人移出该工具的批准人名单。"

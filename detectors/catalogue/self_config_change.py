@@ -1,6 +1,7 @@
 # title     = "{subject}: {what}{wider}"
 # title_zh  = "{subject} 的设置：{what_zh}{wider_zh}"
 # severity  = "high"
+# tags      = ["config"]
 # why       = "An agent that writes the settings it starts with decides itself what it may do from its next start on. It is also how an injected instruction outlives the session that it came in."
 # respond   = "Compare the file with its last reviewed state (git diff) and put that back. Look in the trace for what the agent had read just before: a web page or a mail that told it to is an attack. Until that is clear, don't start the agent again. If a person asked for the change, record the alert as expected and make the file read-only for the agent."
 # respond_zh = "将文件与最近一次审查过的状态对比（git diff）并恢复。在调用链中查看智能体在此之前读了什么：若是网页或邮件指使它这样做，就是攻击。查清之前不要再次启动该智能体。若是有人要求的更改，把告警记为符合预期，并将该文件对智能体设为只读。"

@@ -1,6 +1,7 @@
 -- title     = "{subject}: lines are missing: {said}"
 -- title_zh  = "{subject}：有行缺失：{said_zh}"
 -- severity  = "medium"
+-- tags      = ["health"]
 -- why       = "The source numbers or chains its lines, and some never came. What was in them nobody has judged: lost on the way, dropped when the gate was overloaded, or taken out by somebody."
 -- respond   = "Look into quarantine first: a line that could not be read leaves a gap too. Then compare with the file or queue at the source. If the lines are there, send them again: the gap closes and this alert is withdrawn. If they are not there either, find out who may write to that file, and treat the time between as unseen."
 -- respond_zh = "先查看隔离区：无法解析的行也会留下缺口。再与来源处的文件或队列核对。若行还在，重新发送：缺口补上后本告警自动撤回。若来源处也没有，查明谁能写该文件，并把这段时间视为未被监控。"

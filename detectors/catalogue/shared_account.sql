@@ -1,6 +1,7 @@
 -- title     = "{subject}: {agent_name} uses it too, beside {others}"
 -- title_zh  = "{subject}：{agent_name} 也在使用，与 {others} 共用"
 -- severity  = "medium"
+-- tags      = ["identity"]
 -- why       = "Two agents act with one account. What either of them did can no longer be told apart, one has the rights of the other, and a stolen key looks just like this."
 -- respond   = "Ask whoever runs the newcomer where it got the account from. If nobody knows, treat the key as stolen: revoke it and issue a new one to the agent that it belongs to. If the sharing is meant, name the account in `shared`; better, give the newcomer an account of its own."
 -- respond_zh = "询问新使用者的负责人，账号从何而来。若无人知晓，按密钥被盗处理：吊销密钥，重新签发给原属智能体。若确为有意共用，把账号写入 `shared`；更好的做法是为新使用者单独建账号。"

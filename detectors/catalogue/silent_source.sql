@@ -1,6 +1,7 @@
 -- title     = "{subject}: silent for {silent_minutes} minutes, {usual}{others}"
 -- title_zh  = "{subject}：已静默 {silent_minutes} 分钟，{usual_zh}{others_zh}"
 -- severity  = "medium"
+-- tags      = ["health"]
 -- why       = "A source that always sent has stopped. While it is silent nothing on it can be detected: no alert is not good news."
 -- respond   = "Check whether the gate or agent behind it still runs, whether its log file was moved, and whether its pushes are refused. If every source is silent, look at gatewatch's own host and network first."
 -- respond_zh = "检查其背后的网关或智能体是否仍在运行、日志文件是否被移动、推送是否被拒绝。若所有来源都静默，先检查 gatewatch 自身的主机和网络。"

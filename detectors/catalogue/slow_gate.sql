@@ -1,6 +1,7 @@
 -- title     = "{source}: the gate takes {p95_ms} ms for a decision, 95 of 100 are below that ({decisions} in {window})"
 -- title_zh  = "{source}：网关决策 p95 为 {p95_ms} 毫秒（{window}内 {decisions} 次）"
 -- severity  = "medium"
+-- tags      = ["health"]
 -- why       = "A gate that answers slowly is a gate that people switch off, and that callers run past when they time out. It is also how an overloaded policy server, a bad new rule or a lost cache first shows."
 -- respond   = "Look at the gate's own load, and at what changed in the hour before: a policy, a rule set, a release. Roll that back if it fits the time. Check that callers wait for the answer and do not go on without one: undecided_execution says so. If the delay is one slow rule, move it to shadow until it is mended."
 -- respond_zh = "查看网关自身的负载，以及此前一小时的变更：策略、规则集、发布。时间吻合就回滚。确认调用方确实等待裁决，没有在超时后直接放行（undecided_execution 会报告）。若只是一条规则慢，修好前先转为影子模式。"

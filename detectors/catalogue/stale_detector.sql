@@ -1,6 +1,7 @@
 -- title     = "{subject}: this detector has judged nothing for {minutes} minutes{said}"
 -- title_zh  = "{subject}：该检测器已有 {minutes} 分钟没有完成任何判定{said_zh}"
 -- severity  = "high"
+-- tags      = ["health"]
 -- why       = "A detector that raises, hangs or is cut off finds nothing: until it works again, what it would have told is not told. No alert from it is not good news."
 -- respond   = "Read the error here and on the Detectors page. If it names one of your own detectors, correct the file: the service takes it up by itself. If it was cut off, the machine is too busy or one query too wide: look at load, disk and memory. If it still runs though it was told to end, restart the service. What it has missed is judged by itself as soon as it works; `gatewatch coverage --day` shows it. To go on without it, set enabled = false under [detectors.NAME]."
 -- respond_zh = "查看此处与“检测器”页面上的错误。若是自有检测器，修正文件即可，服务会自动重新加载。若因超时被中断，说明机器过忙或查询过大：检查负载、磁盘与内存。若它收到结束指令后仍在运行，重启服务。恢复后会自动补判遗漏的时段，可用 `gatewatch coverage --day` 查看。如需暂时停用，在 [detectors.NAME] 下设置 enabled = false。"

@@ -1,6 +1,7 @@
 # title     = "{subject}: changed by {who} without an approval{wider}"
 # title_zh  = "{subject}：{who} 未经审批进行了更改{wider_zh}"
 # severity  = "medium"
+# tags      = ["approvals", "config"]
 # why       = "What agents may do was changed and nobody but the one who changed it has seen it. Most bad changes are honest mistakes; the rest begin with an allow list that grows or an approval that is switched off."
 # respond   = "Compare before and after in the evidence. If it widens rights, put back the old content first and ask afterwards. Then ask whoever made it. If it was agreed on elsewhere, write that into the gate's log as an approval with the same call id or trace next time. For a planned roll-out, exempt the object with an end."
 # respond_zh = "对照证据中的变更前后内容。若扩大了权限，先恢复旧内容，再追问。然后询问更改者。若已在别处同意，下次请在网关日志中以相同的调用编号或调用链记录审批。计划内的发布可对该对象设置带期限的豁免。"

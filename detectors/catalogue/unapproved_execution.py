@@ -1,6 +1,7 @@
 # title     = "{subject}: {tool} was executed {how}"
 # title_zh  = "{subject}：{tool} 在{how_zh}的情况下被执行"
 # severity  = "critical"
+# tags      = ["approvals", "bypass"]
 # why       = "A person had to say yes to exactly this call, and it ran without that yes: nobody answered, the answer was no, it came too late, or it was for other parameters. Approving one customer's export is not approving all."
 # respond   = "Compare what was asked for with what ran: both are in the evidence. Stop the agent if the answer was no or the parameters differ, and undo what the call did. If nobody answered, find out which gateway let it through without waiting. If your approvals are logged elsewhere, connect that log: the alert goes by itself."
 # respond_zh = "对照申请内容与实际执行内容，两者都在证据里。若答复是拒绝或参数不同，停掉该智能体并撤销这次调用的效果。若无人答复，查清是哪个网关没有等待就放行。若审批记录在别处，把那份日志接进来，告警会自行撤回。"

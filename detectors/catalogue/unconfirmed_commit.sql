@@ -1,6 +1,7 @@
 -- title     = "{subject}: {tool} without the user's yes"
 -- title_zh  = "{subject}：未经用户明确同意就执行了 {tool}"
 -- severity  = "medium"
+-- tags      = ["approvals", "commits"]
 -- why       = "The agent changed something in a talk with a user whose last words before it hold no clear yes. The user may have asked a question, picked an option or said no; what was done was not agreed to, and the user will dispute it."
 -- respond   = "Read what the agent proposed and what the user said last, beside the call's parameters. If the user plainly wanted this, mark the alert false. If not, undo the call and tell the user; make the gate ask for an approval (action require_approval) for this tool until the agent waits for an answer."
 -- respond_zh = "把智能体的提议、用户最后一句话与调用参数对照阅读。若用户显然同意，把告警标为误报。若没有同意，撤销该调用并告知用户；在智能体学会等待答复之前，把该工具在策略中设为 require_approval。"

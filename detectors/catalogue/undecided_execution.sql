@@ -1,6 +1,7 @@
 -- title     = "{subject}: {tool} was executed without any decision, though {decided} of {usual_of} before it had one"
 -- title_zh  = "{subject}：{tool} 未经任何决策即被执行，而此前 {usual_of} 次中有 {decided} 次有决策"
 -- severity  = "high"
+-- tags      = ["bypass", "policy"]
 -- why       = "The calls of this agent and tool are decided by a gate, and this one was not. The gate is down and its users go on without it, or there is a road round it. Whatever runs there is controlled by nobody."
 -- respond   = "See whether the gate still answers and whether its log still arrives. If it is down, stop the agent: it must not run uncontrolled. If the gate is up, compare account and host of this execution with those that were decided: that is the road round it. If only lines are missing, send them; the alert goes by itself."
 -- respond_zh = "先看闸门是否还在应答、它的日志是否还在到达。若已宕机，停掉该智能体，不得无管控运行。若闸门正常，把这次执行的账号和主机与有决策的执行相比，差别就是绕行的通路。若只是日志缺行，补送即可，告警会自行撤回。"

@@ -1,6 +1,7 @@
 # title     = "{subject}: {tool} was committed although {because}"
 # title_zh  = "{subject}：{because_zh}，却仍执行了 {tool}"
 # severity  = "high"
+# tags      = ["commits", "stopping"]
 # why       = "Something was changed at a point where the log itself says that the agent should not have acted: its gate had said abstain or clarify, the evidence disagreed, authority or inputs were missing, or what the change is about was looked up and not found. A run like this can end well and still be wrong."
 # respond   = "Open the trace at this commit and read what was known just before it. Undo the change if the evidence does not carry it, and pause the agent if more of the same are waiting. If a person had decided it, the log lacks that decision. Mark a true case as an incident: the miner makes a stopping rule of such."
 # respond_zh = "在调用链中打开这次提交，看之前已知些什么。若依据不足，撤销改动；若还有同类操作排队，先暂停该智能体。若其实是人决定的，则日志缺了这次决定。属实的请标为事故，规则挖掘会据此提出停止规则。"

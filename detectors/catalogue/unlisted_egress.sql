@@ -1,6 +1,7 @@
 -- title     = "{subject}: {outcome}, and the host is not on the list"
 -- title_zh  = "{subject}：{outcome_zh}，且主机不在允许列表中"
 -- severity  = "high"
+-- tags      = ["egress", "policy"]
 -- why       = "An agent reaches for an address that the policy does not list. This is how data leaves, and how instructions come in."
 -- respond   = "Find out what was sent and who told the agent about this address. If it was allowed or executed, block the host at the gateway first. If the address is legitimate, add it to egress.allowed_hosts."
 -- respond_zh = "查明发送了什么、是谁让智能体访问该地址。若已放行或已执行，先在网关处封禁该主机。若地址正当，把它加入 egress.allowed_hosts。"

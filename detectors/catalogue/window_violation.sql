@@ -1,6 +1,7 @@
 -- title     = "{who}: {tool} {what}, at {local}"
 -- title_zh  = "{who}：{tool} {what_zh}，当地时间 {local}"
 -- severity  = "high"
+-- tags      = ["policy"]
 -- why       = "A tool ran at a time at which the policy does not allow it, approved or not: nobody is there to see what it does, and to stop it. A delete in the unattended hours is the act that costs most."
 -- respond   = "Pause the agent now if it still runs. See in the evidence what was changed or deleted and whether it can be brought back. Then find out who let it run: the gate, an approver, or nobody. If the time is right after all, widen allowed_windows of this tool in the policy."
 -- respond_zh = "若该智能体仍在运行，立即暂停。在证据中查看改动或删除了什么、能否恢复。再查明是谁放行：网关、审批人，还是无人决定。若该时间其实合理，在策略中放宽该工具的 allowed_windows。"
