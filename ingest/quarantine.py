@@ -1,14 +1,16 @@
 """A line that gave no event is kept, counted, and says why.
 
-Reads: a batch. Writes: quarantine. Next: detectors/metrics.py.
+Reads: a batch. Writes: quarantine, tallies. Next: detectors/metrics/sources.py.
 """
 
+from collections import Counter
 from collections.abc import Collection, Mapping
 from typing import Any
 
 import msgspec
 import pyarrow as pa
 
+from ingest import tally
 from ingest.adapter import Adapter
 from ingest.batch import Oversized
 from ingest.reading import Lines
@@ -62,6 +64,7 @@ def keep(
         )
     if rows:
         _put(db, rows)
+        tally.add(db, "rejected", Counter((row[1], row[3]) for row in rows))
     return len(rows)
 
 

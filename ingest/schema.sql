@@ -14,9 +14,16 @@ CREATE TABLE IF NOT EXISTS sources (
     quarantined UBIGINT NOT NULL, id_conflicts UBIGINT NOT NULL, backfilled UBIGINT NOT NULL,
     first_seen_at TIMESTAMPTZ NOT NULL, last_seen_at TIMESTAMPTZ NOT NULL,  -- by the service's clock
     last_event_at TIMESTAMPTZ,                                              -- by the events' clock
-    mismatched UBIGINT DEFAULT 0  -- events that claimed another agent than their sender may speak for
+    mismatched UBIGINT DEFAULT 0, -- events that claimed another agent than their sender may speak for
+    canary_at TIMESTAMPTZ         -- the newest denial of the agent gatewatch-canary: docs/metrics.md
 );
 ALTER TABLE sources ADD COLUMN IF NOT EXISTS mismatched UBIGINT DEFAULT 0;
+ALTER TABLE sources ADD COLUMN IF NOT EXISTS canary_at TIMESTAMPTZ;
+
+CREATE TABLE IF NOT EXISTS tallies (  -- counters, raised where the thing happens: ingest/tally.py
+    name VARCHAR NOT NULL, whose VARCHAR NOT NULL, what VARCHAR NOT NULL, n DOUBLE NOT NULL,
+    PRIMARY KEY (name, whose, what)
+);
 
 CREATE TABLE IF NOT EXISTS arrivals (  -- lines a source sent in a minute of the service's clock; appended
     source VARCHAR NOT NULL, minute TIMESTAMPTZ NOT NULL, lines UBIGINT NOT NULL, last_event_id VARCHAR
@@ -190,19 +197,48 @@ CREATE TABLE IF NOT EXISTS alerts (  -- one stretch of trouble for one subject
     told_at TIMESTAMPTZ, told_severity VARCHAR, tellings UBIGINT NOT NULL, quiet_reason VARCHAR,
     closed_told BOOLEAN NOT NULL DEFAULT false,  -- that it is over has been said
     acked_at TIMESTAMPTZ, acked_by VARCHAR, verdict VARCHAR, verdict_reason VARCHAR, verdict_by VARCHAR, verdict_at TIMESTAMPTZ,
-    about VARCHAR[]                     -- `agent NAME`, `trace ID` of its evidence; NULL: not looked up yet
+    about VARCHAR[],                    -- `agent NAME`, `trace ID` of its evidence; NULL: not looked up yet
+    assigned_to VARCHAR,                -- the person who is to look into it
+    ack_told BOOLEAN DEFAULT false,     -- that somebody has it has been said
+    quiet_severity VARCHAR,             -- how bad it was when it began to be kept quiet: what is worse is told
+    continues VARCHAR,                  -- the alert that people know of the same trouble, which had stopped just before
+    flapping BOOLEAN DEFAULT false      -- that it comes and goes has been said
 );
 ALTER TABLE alerts ADD COLUMN IF NOT EXISTS about VARCHAR[];
+ALTER TABLE alerts ADD COLUMN IF NOT EXISTS assigned_to VARCHAR;
+ALTER TABLE alerts ADD COLUMN IF NOT EXISTS ack_told BOOLEAN DEFAULT false;
+ALTER TABLE alerts ADD COLUMN IF NOT EXISTS quiet_severity VARCHAR;
+ALTER TABLE alerts ADD COLUMN IF NOT EXISTS continues VARCHAR;
+ALTER TABLE alerts ADD COLUMN IF NOT EXISTS flapping BOOLEAN DEFAULT false;
 
 CREATE TABLE IF NOT EXISTS alert_events (  -- the history of an alert
     alert_id VARCHAR NOT NULL, ts TIMESTAMPTZ NOT NULL,
-    what VARCHAR NOT NULL,              -- opened | grew | severity | resolved | reopened | withdrawn | merged | told | quiet | acked | verdict
+    what VARCHAR NOT NULL,              -- opened | grew | severity | resolved | reopened | withdrawn | merged | told | quiet | acked | verdict | retaken | assigned | comment
     detail VARCHAR
 );
 
-CREATE TABLE IF NOT EXISTS silences (
-    silence_id VARCHAR PRIMARY KEY, detector VARCHAR, subject VARCHAR,  -- NULL matches everything
-    author VARCHAR NOT NULL, reason VARCHAR NOT NULL, created_at TIMESTAMPTZ NOT NULL, expires_at TIMESTAMPTZ NOT NULL
+CREATE TABLE IF NOT EXISTS silences (  -- what it matches are patterns, as in `billing-*`; NULL matches everything
+    silence_id VARCHAR PRIMARY KEY, detector VARCHAR, subject VARCHAR,
+    author VARCHAR NOT NULL, reason VARCHAR NOT NULL, created_at TIMESTAMPTZ NOT NULL, expires_at TIMESTAMPTZ NOT NULL,
+    agent VARCHAR, tenant VARCHAR, tag VARCHAR, severity VARCHAR, at_most VARCHAR,  -- exactly that bad; no worse than that
+    ended_by VARCHAR                    -- who ended it before its time: then expires_at is when
+);
+ALTER TABLE silences ADD COLUMN IF NOT EXISTS agent VARCHAR;
+ALTER TABLE silences ADD COLUMN IF NOT EXISTS tenant VARCHAR;
+ALTER TABLE silences ADD COLUMN IF NOT EXISTS tag VARCHAR;
+ALTER TABLE silences ADD COLUMN IF NOT EXISTS severity VARCHAR;
+ALTER TABLE silences ADD COLUMN IF NOT EXISTS at_most VARCHAR;
+ALTER TABLE silences ADD COLUMN IF NOT EXISTS ended_by VARCHAR;
+
+CREATE TABLE IF NOT EXISTS storms (  -- many alerts of one detector, told of in one message to the same receivers
+    storm_id VARCHAR PRIMARY KEY, detector VARCHAR NOT NULL, receivers VARCHAR[] NOT NULL,
+    began_at TIMESTAMPTZ NOT NULL, told_at TIMESTAMPTZ, tellings UBIGINT NOT NULL,
+    calm_at TIMESTAMPTZ                 -- when it was said that all of them are over
+);
+
+CREATE TABLE IF NOT EXISTS storm_members (
+    storm_id VARCHAR NOT NULL, alert_id VARCHAR NOT NULL, severity VARCHAR NOT NULL,
+    joined_at TIMESTAMPTZ NOT NULL, told_at TIMESTAMPTZ  -- when a summary named it
 );
 
 -- 5. Who was told ------------------------------------------------------------------------------
@@ -238,7 +274,7 @@ CREATE TABLE IF NOT EXISTS proposals (
 
 CREATE TABLE IF NOT EXISTS operator_log (  -- every action of a person, and what the service did outside itself
     ledger_seq UBIGINT NOT NULL, ts TIMESTAMPTZ NOT NULL, actor VARCHAR NOT NULL,
-    action VARCHAR NOT NULL,            -- ack | verdict | silence | label | policy | delivery | propose
+    action VARCHAR NOT NULL,            -- ack | verdict | reopen | assign | comment | silence | silence_end | label | policy | delivery | propose
     subject VARCHAR, detail JSON NOT NULL,
     applied BOOLEAN NOT NULL            -- its effect on alerts and incidents is in the tables
 );

@@ -1,0 +1,27 @@
+"""Counters that Prometheus reads, counted where the thing happens, in its own transaction.
+
+A scrape so reads a few hundred rows, whatever has happened since the beginning. The words of a
+tally are of closed sets, or names from the configuration. A rebuild starts them at 0 again, which
+every reader of counters expects.
+Reads: nothing. Writes: tallies. Next: detectors/metrics/__init__.py.
+"""
+
+from collections.abc import Mapping
+
+from ingest.store import Db
+
+ADD = """
+    INSERT INTO tallies SELECT $name, unnest($whose::VARCHAR[]), unnest($what::VARCHAR[]),
+        unnest($n::DOUBLE[])
+    ON CONFLICT (name, whose, what) DO UPDATE SET n = n + excluded.n
+"""
+Counts = Mapping[tuple[str, str], float]  # by whose it is, and what; either may be ""
+
+
+def add(db: Db, name: str, counts: Counts) -> None:
+    """Raise counters of one name, inside the caller's transaction."""
+    if not counts:
+        return
+    whose, what = zip(*counts, strict=True)
+    given = {"whose": list(whose), "what": list(what), "n": list(counts.values())}
+    db.execute(ADD, {"name": name, **given})
