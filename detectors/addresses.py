@@ -22,21 +22,28 @@ INSIDE = {"localhost", "local", "internal", "home.arpa"}  # last labels that no 
 def refused_url(url: str, allow_http: bool, allow_private: bool) -> str | None:
     """Why this address may not be told, as the end of a sentence; None when it may.
 
-    What a name resolves to is a question for the moment of sending: see `refused`.
+    `smtps` is a mail server spoken to over TLS, `smtp` one without; `apprise` stands for whatever
+    scheme that library uses. What a name resolves to is a question for the moment of sending: see
+    `refused`.
     """
     try:
         parsed = httpx.URL(url)
     except (httpx.InvalidURL, UnicodeError):
         return "is not a URL"
-    if parsed.scheme not in ("https", "http"):
+    if parsed.scheme not in ("https", "http", "smtps", "smtp", "apprise"):
         return "must begin with https://"
     if parsed.scheme == "http" and not allow_http:
         return "must begin with https:// (or the receiver says allow_http = true)"
+    if parsed.scheme == "smtp" and not (allow_http and allow_private):
+        return (
+            "is spoken to without TLS, which goes only inside your own network"
+            " (allow_http = true with allow_private = true permits that)"
+        )
     if parsed.userinfo:
         return "holds a user name or password, which is not supported"
     host = canonical_host(parsed.host)
-    if not host:
-        return "names no host"
+    if not host:  # in a URL of Apprise a token may stand there
+        return None if parsed.scheme == "apprise" else "names no host"
     try:
         return refused(ipaddress.ip_address(host.strip("[]")), allow_private)
     except ValueError:
