@@ -73,10 +73,12 @@ class Fake(ABC):
         self.now = NOW
         self.accepted: list[Seen] = []
         self.refused: list[Turned] = []
+        self.requests: list[Any] = []
         self.arrived: list[datetime] = []  # what counts against the limits
 
     def __call__(self, request: Any) -> Any:
         """Answer one request, as the service would at `now`."""
+        self.requests.append(request)
         try:
             seen = self.take(request)
         except NoError as no:
