@@ -2,7 +2,7 @@
 
 Alerts are recomputed for the stretch of time that changed, never patched. A late event can so
 lengthen, join, split or withdraw an alert. It keeps the id of the oldest alert that it overlaps.
-Reads: stretches, alerts. Writes: alerts, alert_events. Next: detectors/telling.py.
+Reads: stretches, alerts. Writes: alerts, alert_events, tallies. Next: detectors/telling.py.
 """
 
 import hashlib
@@ -13,6 +13,7 @@ from typing import Any
 
 import msgspec
 
+from detectors import counting
 from detectors.detector import Detector, word
 from detectors.stretch import NEAR, SEVERITIES, Run, Span, Stretch, Subject, edges, within
 from ingest.store import Db, fetch
@@ -197,6 +198,8 @@ def _open(db: Db, each: Detector, alert: Found, now: datetime) -> None:
     places = ", ".join(f"${name}" for name in values)
     db.execute(f"INSERT INTO alerts ({names}) VALUES ({places})", values)
     note(db, alert_id, now, "opened", alert.title)
+    if not values["backfill"]:
+        counting.opened(db, alert.detector, alert.severity)
 
 
 def _update(db: Db, each: Detector, row: Mapping[str, Any], alert: Found, now: datetime) -> None:
@@ -257,8 +260,10 @@ def resolve(db: Db, detectors: Mapping[str, Detector], now: datetime) -> int:
 
 
 def note(db: Db, alert_id: str, now: datetime, what: str, detail: str | None) -> None:
-    """One line of an alert's history."""
+    """One line of an alert's history. Why nobody is told is counted with it."""
     db.execute("INSERT INTO alert_events VALUES (?, ?, ?, ?)", [alert_id, now, what, detail])
+    if what == "quiet":
+        counting.quiet(db, detail or "other")
 
 
 def _columns(alert: Found) -> dict[str, Any]:

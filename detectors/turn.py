@@ -4,11 +4,12 @@ store, and what it found is kept in a short transaction.
 Nobody waits to write while a detector looks. What lands after the books were read has a later
 ledger position than they say, so it is due at the next turn.
 Reads: changes, judged, judgements, landed, prunes, policies, calls, events. Writes: judged,
-judgements, stretches, alerts. Next: detectors/alerts.py.
+judgements, stretches, alerts, tallies. Next: detectors/alerts.py.
 """
 
 import re
 import time
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -18,7 +19,7 @@ from detectors import alerts, detector
 from detectors.detector import Detector
 from detectors.ranges import INSTANT, Range, minus, slices, split, union
 from detectors.stretch import Stretch, replace, stretch
-from ingest import frozen
+from ingest import frozen, tally
 from ingest.store import Db, one
 
 SLICE = timedelta(days=31)  # one query looks at this much; with too little memory, at less
@@ -31,6 +32,9 @@ OWN_NOTES = re.compile(r"\b(?:from|join)\s+(?:arrivals|rounds|clock_steps)\b", r
 FIRST = timedelta(days=1)  # of the time before its first turn, what a detector of absence judges
 TIME, TURN = "its time has not come", "its turn has not come"
 PRUNED = "it reaches back to what was pruned"
+AGAIN = timedelta(minutes=1)  # judged before, of a slice that counts as judged again
+DURATIONS = (0.01, 0.1, 1.0, 10.0)  # seconds: buckets of what turns take
+SKIPPED = ("pruned",)  # why a stretch of time is judged no more
 Known = tuple[str, int] | None  # what `judged` says: version and ledger position
 
 
@@ -178,8 +182,38 @@ def keep(db: Db, turns: Sequence[Turn], now: datetime) -> tuple[int, list[Turn]]
         covered += _covered(book, turn, now)
         alerts.reconcile(db, each, changed, now)
         total += len(changed)
+    _count(db, book, valid)
     _remember(db, valid, covered, now)
     return total, [turn for turn in turns if turn not in valid]
+
+
+def _count(db: Db, book: Books, turns: Sequence[Turn]) -> None:
+    """For the page of metrics: slices, those that had been judged before, what is left out."""
+    counts: dict[str, Counter[tuple[str, str]]] = defaultdict(Counter)
+    for turn in turns:
+        if not turn.done and not turn.past:
+            continue
+        name, old = turn.each.id, book.ranges.get((turn.each.id, "judged"), [])
+        counts["evaluated"][name, ""] += len(turn.done)
+        counts["reevaluated"][name, ""] += sum(_over([part], old) > AGAIN for part, _ in turn.done)
+        if turn.past and not OWN_NOTES.search(turn.each.sql):
+            frozen = book.ranges.get((name, "frozen"), [])
+            left_out = minus(turn.past, [*old, *frozen]) if book.new(turn.each) else turn.past
+            counts["skipped"][name, SKIPPED[0]] += len(left_out)
+        if turn.done:
+            counts["took"][name, ""] += 1
+            for le in DURATIONS:
+                counts["took"][name, str(le)] += turn.seconds <= le
+            counts["seconds"][name, ""] += turn.seconds  # type: ignore[assignment]
+    for name, those in counts.items():
+        tally.add(db, name, those)
+
+
+def _over(wanted: list[Range], old: list[Range]) -> timedelta:
+    """How much of a stretch these cover."""
+    lengths = [sum((until - since for since, until in part), timedelta())
+               for part in (wanted, minus(wanted, old))]  # fmt: skip
+    return lengths[0] - lengths[1]
 
 
 def _covered(book: Books, turn: Turn, now: datetime) -> list[tuple[Any, ...]]:

@@ -180,11 +180,12 @@ class Api:
             "gatewatch_disk_free_bytes": float(self._disk.free),
             **self._own(),
         }
-        page = await run_in_threadpool(
-            metrics.page, self._parts.store, self._parts.detectors, self._parts.desk.routes,
-            self._parts.lander.head, utc_now(), own=own,
+        found = await run_in_threadpool(
+            metrics.collected, self._parts.store, self._parts.detectors, self._parts.desk.routes,
+            self._parts.lander.head, utc_now(), own=own, sources=self._parts.settings.sources,
         )  # fmt: skip
-        return Response(page, media_type=metrics.CONTENT_TYPE)
+        page, kind = metrics.written(found, request.headers.get("accept", ""))
+        return Response(page, headers={"content-type": kind})
 
     async def _operator(self, request: Request, needed: tuple[str, ...]) -> dict[str, Any]:
         self._role(request, "operator")

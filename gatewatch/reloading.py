@@ -15,7 +15,7 @@ from pathlib import Path
 
 import msgspec
 
-from detectors import detector, routing
+from detectors import detector, metrics, routing
 from detectors.controls import protocol_files
 from detectors.detector import KINDS, Detector
 from gatewatch.parts import DEFAULT, Parts, put_policy, put_protocols, utc_now
@@ -28,7 +28,6 @@ from ingest.store import memory_store
 log = logging.getLogger("gatewatch")
 RELOADED = ("detectors", "detectors_folder", "policy", "protocols_folder")  # keys of gatewatch.toml
 PROTOCOLS = (".toml",)
-OK, AT = "gatewatch_reload_ok", "gatewatch_reload_last_success_timestamp_seconds"
 
 
 @dataclass(frozen=True)
@@ -102,7 +101,10 @@ class Reloader:
 
     def own(self) -> Mapping[str, float]:
         """For the page of metrics."""
-        return {OK: float(self.problem is None), AT: self._at.timestamp()}
+        return {
+            metrics.RELOADED: float(self.problem is None),
+            metrics.RELOADED_AT: self._at.timestamp(),
+        }
 
     def _load(self) -> Found:
         old = self._parts.settings

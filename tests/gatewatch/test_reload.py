@@ -193,9 +193,9 @@ def test_a_running_service_takes_up_a_change_and_shows_a_mistake(tmp_path: Path)
         os.kill(service.process.pid, signal.SIGHUP)
         until(lambda: "denial" in service.http.get("/readyz").json()["reload"])
         assert service.http.get("/readyz").status_code == 503
-        assert "gatewatch_reload_ok 0.0" in service.http.get("/metrics").text
+        assert "gatewatch_config_last_reload_successful 0.0" in service.http.get("/metrics").text
 
         path.write_text(f"{good}\n[detectors.deny_retry]\ndenials = 4\n")
         until(lambda: service.http.get("/readyz").json()["reload"] == "ok")
         until(lambda: service.rows("SELECT 1 FROM operator_log WHERE action = 'detectors'"))
-        assert "gatewatch_reload_ok 1.0" in service.http.get("/metrics").text
+        assert "gatewatch_config_last_reload_successful 1.0" in service.http.get("/metrics").text
