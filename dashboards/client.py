@@ -65,13 +65,46 @@ class Client:
 
     def ack(self, alert_id: str, actor: str, reason: str) -> None:
         """A person has seen the alert and works on it."""
-        path = f"/v1/alerts/{quote(alert_id, safe='')}/ack"
-        self._ask("POST", path, {"actor": actor, "reason": reason})
+        self._act(alert_id, "ack", {"actor": actor, "reason": reason})
 
     def verdict(self, alert_id: str, verdict: str, actor: str, reason: str) -> None:
         """What the alert was: true, false, expected or accepted."""
-        path = f"/v1/alerts/{quote(alert_id, safe='')}/verdict"
-        self._ask("POST", path, {"verdict": verdict, "actor": actor, "reason": reason})
+        self._act(alert_id, "verdict", {"verdict": verdict, "actor": actor, "reason": reason})
+
+    def reopen(self, alert_id: str, actor: str, reason: str) -> None:
+        """Acknowledgement and verdict are taken back, and the incidents with them."""
+        self._act(alert_id, "reopen", {"actor": actor, "reason": reason})
+
+    def assign(self, alert_id: str, to: str, actor: str, reason: str = "") -> None:
+        """Somebody is to look into it; with an empty name, nobody is."""
+        self._act(alert_id, "assign", {"to": to, "actor": actor, "reason": reason})
+
+    def comment(self, alert_id: str, text: str, actor: str) -> None:
+        """A line of the alert's history."""
+        self._act(alert_id, "comment", {"text": text, "actor": actor})
+
+    def silences(self) -> list[dict[str, Any]]:
+        """Those in force (`active`), and those that ended in the last seven days."""
+        found: list[dict[str, Any]] = self._ask("GET", "/v1/silences", None).json()
+        return found
+
+    def preview(self, wanted: Mapping[str, str]) -> dict[str, Any]:
+        """What a silence with these matchers (detector, subject, agent, tenant, tag, severity,
+        at_most) would hide: `open`, `week`, `open_count`, `week_count`."""
+        told: dict[str, Any] = self._ask("POST", "/v1/silences/preview", wanted).json()
+        return told
+
+    def silence(
+        self, wanted: Mapping[str, str], until: datetime, actor: str, reason: str
+    ) -> dict[str, Any]:
+        """Make a silence. Returns it, with its `silence_id`."""
+        body = {**wanted, "until": until, "actor": actor, "reason": reason}
+        made: dict[str, Any] = self._ask("POST", "/v1/silences", body).json()
+        return made
+
+    def end_silence(self, silence_id: str, actor: str) -> None:
+        """It is over now."""
+        self._ask("POST", f"/v1/silences/{quote(silence_id, safe='')}/end", {"actor": actor})
 
     def tune(self, detector: str, param: str, values: list[str], since: datetime) -> pl.DataFrame:
         """Alerts a day and precision of one detector at other values, a row each."""
@@ -89,12 +122,19 @@ class Client:
         self.answered = now
         return Health(now, response.is_success)
 
+    def _act(self, alert_id: str, action: str, body: Mapping[str, str]) -> None:
+        self._ask("POST", f"/v1/alerts/{quote(alert_id, safe='')}/{action}", body)
+
     @property
     def _who(self) -> str:
         return f"The service at {self._url}"
 
     def _ask(
-        self, method: str, path: str, body: Mapping[str, Any], timeout: httpx.Timeout = TIMEOUT
+        self,
+        method: str,
+        path: str,
+        body: Mapping[str, Any] | None,
+        timeout: httpx.Timeout = TIMEOUT,
     ) -> httpx.Response:
         response = self._send(method, path, body, timeout)
         if response.is_success:

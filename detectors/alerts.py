@@ -169,7 +169,7 @@ def _match(
         if mine:
             _update(db, each, mine[0], alert, now)
             for other in mine[1:]:
-                if other["status"] != "withdrawn" or not other["rows"]:  # 0 rows: see triage.seed
+                if other["status"] != "withdrawn" or not other["rows"]:  # 0 rows: see applying.seed
                     _end(db, other, "merged", now, mine[0]["alert_id"])
         else:
             _open(db, each, alert, now)
@@ -212,7 +212,7 @@ def _update(db: Db, each: Detector, row: Mapping[str, Any], alert: Found, now: d
         "backfill": row["backfill"] and now - alert.ended_at > BACKFILL,
     }
     if row["status"] == "withdrawn" and row["closed_told"] and row["rows"]:
-        # people think that it was nothing; one without rows comes from the ledger, see triage.seed
+        # people think that it was nothing; one without rows comes from the ledger, see applying.seed
         values |= {"told_at": None, "closed_told": False}
     if all(row[name] == value for name, value in values.items() if name != "about"):
         return

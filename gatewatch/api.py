@@ -1,12 +1,11 @@
-"""HTTP: questions answered, people's actions taken; lines in are gatewatch/intake.py.
+"""HTTP: questions answered; people's actions are gatewatch/acting.py, lines in gatewatch/intake.py.
 
 Roles by token: writer (push), viewer (read), operator (act); see gatewatch/access.py.
-Reads: requests. Writes: through detectors/triage.py. Next: gatewatch/service.py.
+Reads: requests. Writes: nothing. Next: gatewatch/service.py.
 """
 
 import threading
 from collections.abc import Callable, Mapping
-from datetime import UTC, datetime
 from typing import Any
 
 import duckdb
@@ -19,9 +18,10 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
-from detectors import explain, metrics, triage
+from detectors import explain, metrics
 from gatewatch import asking
 from gatewatch.access import allowed
+from gatewatch.acting import Acting
 from gatewatch.body import read_object
 from gatewatch.disk import Disk
 from gatewatch.intake import Intake
@@ -53,15 +53,11 @@ class Api:
     def app(self) -> Starlette:
         routes = [
             *self.intake.routes(),
+            *Acting(self._parts).routes(),
             *Keeping(self._parts).routes(),
             *Trying(self._parts).routes(),
             Route("/v1/sql", self.sql, methods=["POST"]),
-            Route("/v1/alerts/{alert}/ack", self.ack, methods=["POST"]),
-            Route("/v1/alerts/{alert}/verdict", self.verdict, methods=["POST"]),
             Route("/v1/alerts/{alert}/explain", self.explain, methods=["GET"]),
-            Route("/v1/labels", self.labels, methods=["POST"]),
-            Route("/v1/mined", self.mined, methods=["POST"]),
-            Route("/v1/silences", self.silences, methods=["POST"]),
             Route("/healthz", self.healthz, methods=["GET"]),
             Route("/readyz", self.readyz, methods=["GET"]),
             Route("/metrics", self.metrics, methods=["GET"]),
@@ -104,54 +100,6 @@ class Api:
             writer.write_table(table)
         return bytes(sink.getvalue())
 
-    async def ack(self, request: Request) -> Response:
-        asked = await self._operator(request, ("actor",))
-        return await self._act(
-            triage.acknowledge,
-            request.path_params["alert"],
-            asked["actor"],
-            asked.get("reason") or "",
-        )
-
-    async def verdict(self, request: Request) -> Response:
-        asked = await self._operator(request, ("verdict", "actor"))
-        alert, reason = request.path_params["alert"], asked.get("reason") or ""
-        return await self._act(triage.judge, alert, asked["verdict"], asked["actor"], reason)
-
-    async def _act(self, action: Callable[..., dict[str, Any]], *given: str) -> Response:
-        parts = self._parts
-        done = await run_in_threadpool(action, parts.store, parts.lander, *given, utc_now())
-        return Response(msgspec.json.encode(done, enc_hook=str), media_type="application/json")
-
-    async def silences(self, request: Request) -> Response:
-        asked = await self._operator(request, ("until", "actor", "reason"))
-        try:
-            until = msgspec.convert(asked["until"], datetime)
-        except msgspec.ValidationError:
-            raise HTTPException(400, "'until' is no time: 2026-03-10T09:00:00Z.") from None
-        until = until if until.tzinfo else until.replace(tzinfo=UTC)
-        await run_in_threadpool(
-            triage.silence, self._parts.store, self._parts.lander, asked.get("detector"),
-            asked.get("subject"), until, asked["actor"], asked["reason"], utc_now(),
-        )  # fmt: skip
-        return JSONResponse({"silenced": True})
-
-    async def labels(self, request: Request) -> Response:
-        asked = await self._operator(request, ("actor",))
-        rows = asked.get("rows") or []
-        await run_in_threadpool(
-            triage.label, self._parts.store, self._parts.lander, rows, asked["actor"], utc_now()
-        )
-        return JSONResponse({"kept": len(rows)})
-
-    async def mined(self, request: Request) -> Response:
-        asked = await self._operator(request, ("actor",))
-        await run_in_threadpool(
-            triage.mined, self._parts.store, self._parts.lander, asked.get("results") or [],
-            asked.get("rules") or [], asked["actor"], utc_now(),
-        )  # fmt: skip
-        return JSONResponse({"kept": True})
-
     async def explain(self, request: Request) -> Response:
         self._role(request, "viewer")
         parts = self._parts
@@ -186,17 +134,6 @@ class Api:
         )  # fmt: skip
         page, kind = metrics.written(found, request.headers.get("accept", ""))
         return Response(page, headers={"content-type": kind})
-
-    async def _operator(self, request: Request, needed: tuple[str, ...]) -> dict[str, Any]:
-        self._role(request, "operator")
-        asked = await read_object(request)
-        for name in needed:
-            if not isinstance(asked.get(name), str) or not asked[name].strip():
-                raise HTTPException(400, f"{name!r} is missing.")
-        for name in ("reason", "detector", "subject"):
-            if not isinstance(asked.get(name) or "", str):
-                raise HTTPException(400, f"{name!r} is no text.")
-        return asked
 
     def _role(self, request: Request, role: str) -> None:
         allowed(request, self._parts.settings.tokens, role)

@@ -9,7 +9,7 @@ import typer
 
 from detectors.explain import UnknownAlertError
 from gatewatch.client import ServiceError
-from gatewatch.commands import coverage, data, demo, ledger, look, run, tuning
+from gatewatch.commands import coverage, data, demo, ledger, look, run, triage, tuning
 from gatewatch.commands.terminal import err, printable
 from ingest.config import ConfigError
 from ingest.export import ExportError
@@ -26,7 +26,8 @@ app = typer.Typer(
 )
 for function in (
     demo.demo, run.init, data.ingest, tuning.detect, tuning.tune, look.alerts, look.explain,
-    look.ack, look.verdict, run.serve, run.mine, data.sql, coverage.coverage, run.doctor,
+    triage.ack, triage.verdict, triage.reopen, triage.assign, triage.comment, triage.silence,
+    triage.silences, run.serve, run.mine, data.sql, coverage.coverage, run.doctor,
     ledger.verify, ledger.rebuild, ledger.export, ledger.prune,
 ):  # fmt: skip
     app.command()(function)

@@ -6,11 +6,12 @@ Reads: the service's answers. Writes: nothing itself. Next: gatewatch/api.py.
 import io
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from datetime import date, datetime
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import httpx
 import msgspec
@@ -68,9 +69,30 @@ class Remote:
         return done
 
     def act(self, alert_id: str, action: str, **body: str) -> dict[str, Any]:
-        """Acknowledge an alert or give a verdict on it."""
-        answer = self._ask("POST", f"/v1/alerts/{alert_id}/{action}", json=body)
+        """Do something about an alert: ack, verdict, reopen, assign, comment. Returns it."""
+        answer = self._ask("POST", f"/v1/alerts/{quote(alert_id, safe='')}/{action}", json=body)
         done: dict[str, Any] = answer.json()
+        return done
+
+    def silences(self) -> list[dict[str, Any]]:
+        """Those in force, and those that ended of late."""
+        found: list[dict[str, Any]] = self._ask("GET", "/v1/silences").json()
+        return found
+
+    def preview(self, wanted: Mapping[str, str]) -> dict[str, Any]:
+        """What a silence with these matchers would hide."""
+        told: dict[str, Any] = self._ask("POST", "/v1/silences/preview", json=wanted).json()
+        return told
+
+    def silence(self, body: Mapping[str, str]) -> dict[str, Any]:
+        """Make a silence: matchers, `until`, `actor`, `reason`."""
+        made: dict[str, Any] = self._ask("POST", "/v1/silences", json=body).json()
+        return made
+
+    def end_silence(self, silence_id: str, actor: str) -> dict[str, Any]:
+        """It is over now."""
+        path = f"/v1/silences/{quote(silence_id, safe='')}/end"
+        done: dict[str, Any] = self._ask("POST", path, json={"actor": actor}).json()
         return done
 
     def label(self, rows: list[dict[str, Any]]) -> None:

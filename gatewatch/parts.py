@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from detectors import detector, outbox, routing, telling, triage
+from detectors import applying, detector, outbox, routing, telling
 from detectors.controls import protocol_files
 from detectors.detector import Detector
 from detectors.engine import Engine, Tick
@@ -72,7 +72,7 @@ class Parts:
         all of history is judged at once."""
         tick = self.engine.judge(now, whole=not tell)
         with self.store.writing() as db:
-            triage.catch_up(db)
+            applying.catch_up(db)
             if tell:
                 tick.told = telling.tell(db, self.detectors, self.desk, now)
         return tick
@@ -124,7 +124,7 @@ def open_parts(
             extra = [settings.path(folder)] if folder else []
             detectors = detector.load_all(cursor, settings.detectors, extra, where)
             routing.check_detectors(routes, list(detectors), f"{where}: receivers")
-            triage.seed(cursor)
+            applying.seed(cursor)
             outbox.reset(cursor)
     except BaseException:
         store.close()

@@ -38,7 +38,7 @@ JUDGED = {
     "stretches": "SELECT * FROM stretches",
     "alerts": """
         SELECT detector, tenant, subject, severity, started_at, ended_at, rows, title, title_zh,
-            facts, event_ids, acked_by, verdict, verdict_reason, verdict_by
+            facts, event_ids, acked_by, verdict, verdict_reason, verdict_by, assigned_to
         FROM alerts WHERE status IN ('open', 'resolved')
     """,
     "incidents": "SELECT * FROM incidents",

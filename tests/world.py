@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from detectors import detector, engine, telling, triage
+from detectors import applying, detector, engine, telling
 from detectors.detector import Detector
 from detectors.engine import Engine, Tick
 from detectors.routing import Desk, Route
@@ -96,7 +96,7 @@ class World:
             put_policy(self.store, self.lander, path)
         with self.store.writing() as db:
             self.detectors = _loaded(db, settings or {}, only)
-            triage.seed(db)
+            applying.seed(db)
         self.engine = Engine(self.store, self.detectors, **engine)
 
     def land(self, lines: Iterable[Line], now: datetime | None = None, **more: Any) -> Landed:
@@ -108,7 +108,7 @@ class World:
     def tick(self, now: datetime) -> Tick:
         tick = self.engine.judge(now)
         with self.store.writing() as db:
-            triage.catch_up(db)
+            applying.catch_up(db)
             tick.told = telling.tell(db, self.detectors, Desk(self.routes, "http://here"), now)
         return tick
 

@@ -1,17 +1,15 @@
-"""Commands about alerts: alerts, explain, ack, verdict.
+"""Commands that show alerts: alerts, explain.
 
-Reads: the database, or the service that holds it. Writes: through detectors/triage.py.
-Next: gatewatch/commands/run.py.
+Reads: the database, or the service that holds it. Writes: nothing.
+Next: gatewatch/commands/triage.py.
 """
 
-import getpass
-from typing import Annotated, Any
+from typing import Annotated
 
 import msgspec
 import typer
 
 from detectors import explain as explaining
-from detectors import triage
 from detectors.story import stories
 from gatewatch.client import Remote
 from gatewatch.commands.terminal import (
@@ -24,11 +22,9 @@ from gatewatch.commands.terminal import (
     settings,
     table,
 )
-from gatewatch.parts import utc_now
 
-LISTED = ("alert_id", "severity", "status", "title", "started_at", "ended_at", "verdict", "story")
-Actor = Annotated[str | None, typer.Option("--actor", help="Who you are; default: your login.")]
-Reason = Annotated[str, typer.Option("--reason", help="For those who read it later.")]
+LISTED = ("alert_id", "severity", "status", "title", "started_at", "ended_at", "verdict",
+          "assigned_to", "story")  # fmt: skip
 
 
 def alerts(
@@ -68,47 +64,3 @@ def explain(
         emit(told)
     else:
         out.print(explaining.render(told), markup=False)
-
-
-def ack(
-    alert: Annotated[str, typer.Argument()],
-    actor: Actor = None,
-    reason: Reason = "",
-    db: Database = None,
-    config: Config = None,
-    as_json: Json = False,
-) -> None:
-    """Say that you have it: reminders stop."""
-    who = actor or getpass.getuser()
-    with reached(settings(config, db), db) as there:
-        if isinstance(there, Remote):
-            done = there.act(alert, "ack", actor=who, reason=reason)
-        else:
-            done = triage.acknowledge(there.store, there.lander, alert, who, reason, utc_now())
-    _done(done, f"acknowledged by {who}", as_json)
-
-
-def verdict(
-    alert: Annotated[str, typer.Argument()],
-    is_: Annotated[str, typer.Argument(metavar="true|false|expected|accepted")],
-    actor: Actor = None,
-    reason: Reason = "",
-    db: Database = None,
-    config: Config = None,
-    as_json: Json = False,
-) -> None:
-    """Close the triage. `true` makes an incident, from which the miner learns."""
-    who = actor or getpass.getuser()
-    with reached(settings(config, db), db) as there:
-        if isinstance(there, Remote):
-            done = there.act(alert, "verdict", verdict=is_, actor=who, reason=reason)
-        else:
-            done = triage.judge(there.store, there.lander, alert, is_, who, reason, utc_now())
-    _done(done, f"{is_}, says {who}", as_json)
-
-
-def _done(alert: dict[str, Any], what: str, as_json: bool) -> None:
-    if as_json:
-        emit(alert)
-    else:
-        out.print(f"{alert['alert_id']}: {what}", markup=False)

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from detectors import triage
+from detectors import applying, triage
 from ingest import frozen, policy
 from ingest.batch import Offset
 from ingest.chain import verify
@@ -84,7 +84,7 @@ def offset(pos: int) -> tuple[Offset, ...]:
 def judged(world: World, now: datetime) -> None:
     world.engine.judge(now, whole=True)
     with world.store.writing() as db:
-        triage.catch_up(db)
+        applying.catch_up(db)
 
 
 def pruned(world: World, now: datetime) -> Pruned | None:

@@ -5,7 +5,7 @@ import shutil
 from datetime import datetime, timedelta
 from pathlib import Path
 
-from detectors import triage
+from detectors import applying, silences, triage
 from gatewatch.parts import put_protocols
 from ingest import adapter
 from ingest.batch import Batch, Offset
@@ -38,7 +38,7 @@ def contents(world: World, now: datetime) -> dict[str, str]:
     """Everything judged and applied, then what the tables hold."""
     world.engine.judge(now, whole=True)
     with world.store.writing() as db:
-        triage.catch_up(db)
+        applying.catch_up(db)
     world.engine.judge(now, whole=True)
     with world.store.reading() as db:
         return digests(db)
@@ -85,13 +85,19 @@ def test_a_database_made_anew_from_the_ledger_is_the_same(tmp_path: Path) -> Non
     world = World(tmp_path / "first")
     fill(world, 1)
     world.engine.judge(now, whole=True)
-    first, second, third = (row["alert_id"] for row in world.rows(
-        "SELECT alert_id FROM alerts WHERE status IN ('open', 'resolved') ORDER BY alert_id LIMIT 3"
+    first, second, third, fourth = (row["alert_id"] for row in world.rows(
+        "SELECT alert_id FROM alerts WHERE status IN ('open', 'resolved') ORDER BY alert_id LIMIT 4"
     ))  # fmt: skip
     triage.acknowledge(world.store, world.lander, first, "ann", "on it", now)
     triage.judge(world.store, world.lander, second, "true", "ann", "it did", now)
     triage.judge(world.store, world.lander, third, "expected", "bob", "a drill", now)
-    triage.silence(world.store, world.lander, "deny_retry", None, now, "ann", "noise", now)
+    retries, hour = silences.Matchers(detector="deny_retry"), now + timedelta(hours=1)
+    silences.add(world.store, world.lander, retries, hour, "ann", "noise", now)
+    ended = silences.add(world.store, world.lander, retries, hour, "bob", "a drill", now)
+    silences.end(world.store, world.lander, ended["silence_id"], "bob", now + timedelta(minutes=5))
+    triage.assign(world.store, world.lander, first, "bob", "ann", "", now)
+    triage.judge(world.store, world.lander, fourth, "true", "ann", "it did", now)
+    triage.reopen(world.store, world.lander, fourth, "bob", "it did not", now)
     triage.label(world.store, world.lander, [{"trace_id": "t-1", "label": "good"}], "import", now)
     world.lander.seal(now + timedelta(days=1))
     stricter = POLICY | {"tools": [{"name": "crm.read", "action": "deny", "op": "commit"}]}
