@@ -1,24 +1,28 @@
-"""Who is told of what: the `[receivers.NAME]` tables, checked whole before the service starts.
+"""Who is told of what: `[receivers.NAME]` and `[routing]`, checked whole before a service starts.
 
 Reads: gatewatch.toml. Writes: nothing. Next: detectors/outbox.py.
 """
 
 import ssl
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 from types import ModuleType
-from typing import Any, Literal, Protocol
+from typing import Any, Protocol
 
 import msgspec
 
-from detectors import receivers
+from detectors import hours, reach, receivers, tree_load
 from detectors.addresses import refused_url
+from detectors.hours import Moment
 from detectors.receivers import Language
+from detectors.tree import Facts, Step, Tree, steps_of, told_by
+from detectors.tree import Severity as Severity
 from ingest.config import ConfigError, convert, nearest
+from ingest.policy import Controls
 
-Severity = Literal["low", "medium", "high", "critical"]
+AGENT = "agent "  # how alerts.about names one
 SEVERITIES: tuple[Severity, ...] = ("low", "medium", "high", "critical")
 
 
@@ -65,17 +69,56 @@ class Buttons(Protocol):
 
 @dataclass(frozen=True)
 class Desk:
-    """Whom to tell of what, and where the links in messages lead."""
+    """Whom to tell of what, and where the links in messages lead.
+
+    Without a `tree` each receiver's own filter decides alone; with one it has the last word.
+    """
 
     routes: tuple[Route, ...] = ()
     public_url: str = ""
     links: Buttons | None = None
+    tree: Tree | None = None
+    policy: Controls = field(default_factory=Controls)  # says when nobody attends
 
     def chosen(self, alert: Mapping[str, Any], now: datetime) -> tuple[Route, ...]:
         """Those that are told of such an alert (a row of `alerts`) now."""
-        return tuple(
-            route for route in self.routes if route.wants(alert["severity"], alert["detector"])
-        )
+        return self.heard(self.facts(alert), hours.moment(self.policy, now))
+
+    def heard(self, facts: Facts, moment: Moment) -> tuple[Route, ...]:
+        """The same of any alert, at any time."""
+        named = told_by(self.tree.chosen(facts, moment)) if self.tree else self.names
+        return self.willing(named, facts)
+
+    def willing(self, names: Iterable[str], facts: Facts) -> tuple[Route, ...]:
+        """Those of these receivers whose own filter lets such an alert through."""
+        routes = {route.name: route for route in self.routes}
+        named = (routes[name] for name in names if name in routes)
+        return tuple(each for each in named if each.wants(facts.severity, facts.detector))
+
+    def steps(self, alert: Mapping[str, Any], since: datetime) -> tuple[Step, ...]:
+        """Who hears of it later if nobody takes it, of an alert first told of at that time."""
+        if self.tree is None:
+            return ()
+        chosen = self.tree.chosen(self.facts(alert), hours.moment(self.policy, since))
+        return steps_of(chosen)
+
+    def facts(self, alert: Mapping[str, Any]) -> Facts:
+        """What routes ask of a row of `alerts`. Its agents are those that its evidence names."""
+        about = alert.get("about") or ()
+        agents = (each.removeprefix(AGENT) for each in about if each.startswith(AGENT))
+        names = tuple(dict.fromkeys((*agents, alert["subject"])))
+        tags = self.tree.tags.get(alert["detector"], ()) if self.tree else ()
+        return Facts(alert["severity"], alert["detector"], names, alert["tenant"], tags)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(route.name for route in self.routes)
+
+    def gaps(self, tags: Mapping[str, tuple[str, ...]]) -> list[str]:
+        """Critical alerts of which nobody would be told, in words. `tags` of each detector."""
+        if not self.routes:
+            return []
+        return reach.gaps(self.tree, self.routes, tags, self.policy, self.heard)
 
 
 def load(
@@ -83,6 +126,19 @@ def load(
 ) -> tuple[Route, ...]:
     """The routes of a config's `[receivers]` table. Raises ConfigError on the first mistake."""
     return tuple(_route(name, each, f"{where}.{name}", language) for name, each in table.items())
+
+
+def load_tree(
+    table: Mapping[str, Any] | None,
+    routes: Sequence[Route],
+    tags: Mapping[str, tuple[str, ...]],
+    where: str = "gatewatch.toml: routing",
+) -> Tree | None:
+    """The tree of a config's `[routing]` table, if it has one. `tags` of each detector. Raises
+    ConfigError on the first mistake."""
+    if table is None:
+        return None
+    return tree_load.load(table, where, [route.name for route in routes], tags)
 
 
 def check_detectors(
@@ -104,7 +160,7 @@ def _route(name: str, table: Any, where: str, language: Language) -> Route:
         raise ConfigError(f"{where}: `type` says which service: {', '.join(receivers.names())}.")
     module = receivers.load(table["type"], f"{where}.type")
     common = {field.name for field in msgspec.structs.fields(Common)}
-    own = {field.name for field in msgspec.structs.fields(module.Options)}
+    own = {field.encode_name for field in msgspec.structs.fields(module.Options)}
     for key in sorted(table.keys() - common - own):
         raise ConfigError(f"{where}: unknown key {key!r}.{nearest(key, common | own)}")
     shared = convert({key: table[key] for key in table.keys() & common}, Common, where)

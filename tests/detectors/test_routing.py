@@ -21,7 +21,7 @@ def test_a_receiver_is_told_from_its_severity_up_and_of_its_detectors_alone() ->
     )
 
     def told(severity: str, detector: str) -> list[str]:
-        alert = {"severity": severity, "detector": detector}
+        alert = {"severity": severity, "detector": detector, "subject": "a1", "tenant": ""}
         return [route.name for route in Desk(routes).chosen(alert, NOW)]
 
     assert told("critical", "deny_retry") == ["ops", "soc"]
