@@ -1,4 +1,4 @@
-"""Messages about messages: several alerts in one, and a receiver that fails.
+"""Several alerts in one message, for a service that limits how many messages it takes.
 
 Reads: nothing. Writes: nothing. Next: detectors/worker.py.
 """
@@ -8,33 +8,22 @@ from collections import Counter
 from collections.abc import Sequence
 from datetime import datetime
 
-from detectors.outbox import Delivery, Parcel
 from detectors.phrases import WORDS, happened
 from detectors.receivers import Language, Message
 from detectors.routing import SEVERITIES
 from detectors.shorten import cut
+from detectors.waiting import Delivery, Parcel
 from detectors.wording import moment
 
-BUNDLE = 30  # alerts in one digest: so many lines fit into every service's message
-LINE = 100  # code points of one alert's line
-TROUBLE: dict[Language, tuple[str, str]] = {
-    "en": (
-        "Receiver {name} does not deliver: {reason}",
-        "Its alerts wait in the outbox or were given up. Run `gatewatch test-send {name}`.",
-    ),
-    "zh": (
-        "通知渠道 {name} 发送失败：{reason}",
-        "其告警仍在待发队列中，或已放弃发送。请运行 `gatewatch test-send {name}`。",
-    ),
-}
+LINE = 80  # code points of one alert's title
 
 
 def digest(members: Sequence[Delivery], language: Language, now: datetime) -> Parcel:
     """Several deliveries as one message: the worst first, then the oldest, one line each."""
     words = WORDS[language]
-    key = "|".join(sorted(each.id for each in members))
+    key = "|".join(sorted(each.owed.delivery_id for each in members))
     name = "dg_" + hashlib.sha256(key.encode()).hexdigest()[:24]
-    counts = Counter(each.severity for each in members)
+    counts = Counter(each.owed.severity for each in members)
     worst = [each for each in reversed(SEVERITIES) if counts[each]]
     by_severity = tuple((words[each], str(counts[each])) for each in worst)
     agents = Counter(each.message.subject for each in members).most_common(3)
@@ -46,43 +35,27 @@ def digest(members: Sequence[Delivery], language: Language, now: datetime) -> Pa
         at=moment(now),
         detector=", ".join(sorted({each.message.detector for each in members}))[:100],
         severity=worst[0] if worst else first.severity,
-        subject=", ".join(f"{subject} ×{count}" for subject, count in agents),
+        subject=", ".join(f"{cut(subject, 40)} ×{count}" for subject, count in agents),
         title=words["digest_title"].format(count=len(members)),
         facts=by_severity,
         evidence=tuple(map(_line, members)),
         respond="",
-        link=first.link.partition("?")[0],
+        link=listed(first.link),
         language=language,
-        repeat=any(each.unsure for each in members),
+        repeat=any(each.owed.unsure for each in members),
     )
     return Parcel(name, message, tuple(members))
 
 
-def trouble(
-    name: str, reason: str, delivery: str, language: Language, link: str, now: datetime
-) -> Message:
-    """What another receiver is told of one that fails. `reason` holds no secret."""
-    title, respond = TROUBLE[language]
-    return Message(
-        kind="open",
-        alert=f"receiver:{name}",
-        delivery=delivery,
-        at=moment(now),
-        detector="receiver",
-        severity="high",
-        subject=name,
-        title=cut(title.format(name=name, reason=reason), 200),
-        facts=(),
-        evidence=(),
-        respond=respond.format(name=name),
-        link=link,
-        language=language,
-    )
+def listed(link: str) -> str:
+    """The page of all alerts, beside the page of one."""
+    page = link.partition("?")[0]
+    return f"{page}s" if page.endswith("/alert") else page
 
 
 def _line(each: Delivery) -> str:
     message = each.message
     words = WORDS[message.language]
     severity = words.get(message.severity, message.severity)
-    head = f"{severity} · {happened(message)} · {each.alert} "
+    head = f"{severity} · {happened(message)} · {each.owed.alert_id} "
     return head + cut(message.title, LINE)

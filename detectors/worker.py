@@ -3,6 +3,8 @@
 Reads: deliveries, attempts. Writes: deliveries, attempts. Next: detectors/explain.py.
 """
 
+import hashlib
+import logging
 import random
 import time
 from collections.abc import Callable, Sequence
@@ -11,19 +13,23 @@ from datetime import datetime, timedelta
 
 import httpx
 
-from detectors import delivery, outbox
-from detectors.digest import BUNDLE, digest, trouble
-from detectors.outbox import Delivery, Parcel, Recorder
+from detectors import delivery, outbox, settling, trouble
+from detectors.digest import digest
+from detectors.masking import masked
+from detectors.outbox import Recorder
 from detectors.receivers import Delivered, Manners, Message, Outcome, Refused, Retry
 from detectors.routing import SEVERITIES, Route
+from detectors.waiting import Owed, Parcel, loaded, waiting
 from detectors.wording import moment
 from ingest.store import Store
 
+log = logging.getLogger("gatewatch")
 FIRST, LONGEST = 5.0, 900.0  # seconds of back-off: doubled from the first to the longest
 UNSURE = 60.0  # seconds before a message is repeated that may have arrived
+TAKEN = 1.0  # seconds until the next look, where another worker has the message in hand
 LATE = timedelta(minutes=30)
-FAILING = timedelta(minutes=5)  # after this long without a success another receiver is told
-TRIED = ("retry", "doubt", "refused")
+MARK = 1_800.0  # full and half hours, at which everybody's scheduled messages go out
+BEFORE, AFTER = 5.0, 5.0  # seconds around such a mark in which nothing is sent
 
 
 @dataclass(frozen=True)
@@ -55,63 +61,76 @@ class Worker:
         self._manners: Manners = route.module.MANNERS
         self._answered: Answered | None = None  # not yet noted: the store refused
         self._alone: set[str] = set()  # deliveries whose digest was refused
+        self._troubled = True  # others may know of a trouble of ours: perhaps from before a restart
 
     def step(self, now: datetime) -> float | None:
         """Send at most one message. Returns seconds until there may be more to do, None: nothing
         waits. Raises what store and ledger raise; the next step goes on where this one stopped."""
         if self._answered:  # before anything else is sent, or it would be sent twice
             self._settle(self._answered)
-        waiting = outbox.waiting(self._store, self.route.name, now, self._manners.digest)
-        due = [each for each in waiting if each.next_at <= now]
-        if not waiting:
+        owed = waiting(self._store, self.route.name, now)
+        due = [each for each in owed if each.next_at <= now]
+        if not owed:
             return None
         if not due:
-            return (waiting[0].next_at - now).total_seconds()
+            return (owed[0].next_at - now).total_seconds()
         if (closed := self._closed(now)) > 0:
             return closed
+        holds = [held(each, self._manners.crowded, now) for each in due]
+        due = [each for each, seconds in zip(due, holds, strict=True) if not seconds]
+        if not due:
+            return min(holds)
         free, wait = self._room(now, due[0].severity == "critical")
         if free < 1:
             return wait
-        self._send(self._pack(due, free, now), now)
-        return 0.0
+        return self._send(self._pack(due, free, now), now)
 
-    def _send(self, parcel: Parcel, now: datetime) -> None:
-        outbox.begin(self._store, self.route.name, parcel, now)
+    def _send(self, parcel: Parcel | None, now: datetime) -> float:
+        if parcel is None or not settling.begin(self._store, self.route.name, parcel, now):
+            return TAKEN
         start = time.monotonic()
         flow = self.route.module.deliver(parcel.message, self.route.options, now)
         outcome = delivery.attempt(flow, self._client)
         later = now + timedelta(seconds=time.monotonic() - start)
         if len(parcel.members) > 1 and isinstance(outcome, Refused):
-            self._alone |= {each.id for each in parcel.members}  # perhaps one of them is at fault
+            self._alone |= {each.owed.delivery_id for each in parcel.members}  # one is at fault?
             if outcome.label == "clientError":
                 outcome = Retry(f"as a digest: {outcome.reason}", outcome.label, 0.0)
         self._answered = Answered(parcel, outcome, now, later, self._wait(parcel, outcome))
         self._settle(self._answered)
+        return 0.0
 
     def _settle(self, it: Answered) -> None:
-        given_up = outbox.settle(
+        given_up = settling.settle(
             self._store, self._recorder, self.route, it.parcel, it.outcome, it.began, it.ended,
             it.wait,
         )  # fmt: skip
         self._answered = None
-        if not isinstance(it.outcome, Delivered):
-            self._tell_another(it, given_up)
+        if isinstance(it.outcome, Delivered):
+            if self._troubled:
+                link = it.parcel.message.link
+                trouble.over(self._store, self.route, self._others, link, it.ended)
+                self._troubled = False
+            return
+        reason = masked(it.outcome.reason)
+        if given_up:
+            log.error("receiver %s: %d given up: %s", self.route.name, given_up, reason)
+        self._tell_another(it, given_up, reason)
 
-    def _pack(self, due: Sequence[Delivery], free: int, now: datetime) -> Parcel:
-        """One message alone, as long as digests in the remaining slots could carry the rest."""
-        first = due[0]
-        together = [each for each in due if each.id not in self._alone]
-        if (
-            self._manners.digest
-            and first in together
-            and len(together) > 1
-            and len(due) - 1 > (free - 1) * BUNDLE
-        ):
-            return digest(together[:BUNDLE], self.route.language, now)
-        message = replace(
-            first.message, repeat=first.unsure > 0, late=now - first.created_at > LATE
-        )
-        return Parcel(message.delivery, message, (first,))
+    def _pack(self, due: Sequence[Owed], free: int, now: datetime) -> Parcel | None:
+        """One message alone, as long as digests in the remaining slots could carry the rest; after
+        a time in which the service wanted nothing, what has gathered meanwhile at once."""
+        name, first, manners = self.route.name, due[0], self._manners
+        together = [each for each in due if each.delivery_id not in self._alone]
+        crowd = len(due) - 1 > (free - 1) * manners.bundle or any(each.limited for each in together)
+        if manners.digest and crowd and first in together and len(together) > 1:
+            members = loaded(self._store, name, together[: manners.bundle], manners.digest)
+            return digest(members, self.route.language, now) if members else None
+        for one in loaded(self._store, name, [first], manners.digest):
+            late = now - first.created_at > LATE
+            message = replace(one.message, repeat=first.unsure > 0, late=late)
+            return Parcel(message.delivery, message, (one,))
+        return None
 
     def _room(self, now: datetime, critical: bool) -> tuple[int, float]:
         """Free slots, and the seconds until there is one. A quarter is kept for critical alerts.
@@ -148,41 +167,33 @@ class Worker:
             return 0.0
         if outcome.after is not None:
             return outcome.after
-        tries = min(max(each.attempts for each in parcel.members), 10)
+        tries = min(max(each.owed.attempts for each in parcel.members), 10)
         jitter = max(1.0, self._chance() * min(LONGEST, FIRST * 2.0**tries))
         return max(UNSURE, jitter) if outcome.doubt else jitter
 
-    def _tell_another(self, it: Answered, given_up: int) -> None:
+    def _tell_another(self, it: Answered, given_up: int, reason: str) -> None:
         """Once per trouble: a message was given up, or nothing went through for minutes."""
-        now, outcome = it.ended, it.outcome
-        since = self._failing_since(self.route.name)
-        if not self._others or not (given_up or (since and now - since >= FAILING)):
-            return
-        healthy = [each for each in self._others if not self._failing_since(each.name)]
-        to = (healthy or self._others)[0]
-        [row] = self._store.rows(
-            "SELECT max(ts) AS ts FROM attempts WHERE receiver = $receiver"
-            " AND outcome = 'delivered'",
-            receiver=self.route.name,
-        )
-        reason = "" if isinstance(outcome, Delivered) else outcome.reason
-        name = outbox.delivery_id("receiver", self.route.name, row["ts"], to.name)
-        link = it.parcel.message.link.partition("?")[0]
-        note = trouble(self.route.name, reason, name, to.language, link, now)
-        with self._store.writing() as db:
-            outbox.put(db, to.name, note.severity, now, note)
+        since = trouble.failing_since(self._store, self.route.name, it.ended)
+        if given_up or (since and it.ended - since >= trouble.FAILING):
+            link = it.parcel.message.link
+            trouble.tell(self._store, self.route, self._others, reason, link, it.ended)
+            self._troubled = True
 
-    def _failing_since(self, receiver: str) -> datetime | None:
-        """The first failure after the last success; being asked to wait is none."""
-        [row] = self._store.rows(
-            "SELECT min(ts) AS since FROM attempts WHERE receiver = $receiver"
-            " AND list_contains($tried, outcome) AND reason <> 'rateLimited'"
-            " AND ts > coalesce((SELECT max(ts) FROM attempts WHERE receiver = $receiver"
-            " AND outcome = 'delivered'), '-infinity'::TIMESTAMPTZ)",
-            receiver=receiver, tried=list(TRIED),
-        )  # fmt: skip
-        found: datetime | None = row["since"]
-        return found
+
+def held(each: Owed, crowded: float, now: datetime) -> float:
+    """Seconds that a message waits so that it does not go out when everybody's do.
+
+    The same delivery is held for the same time: a restart does not draw again. What is critical
+    is tried at once.
+    """
+    if not crowded or each.severity == "critical":
+        return 0.0
+    past = (now.timestamp()) % MARK  # every zone of today is off by whole half hours or quarters
+    share = int(hashlib.sha256(each.delivery_id.encode()).hexdigest()[:8], 16) / 2**32
+    turn = AFTER + share * (crowded - AFTER)
+    if past > MARK - BEFORE:
+        return MARK - past + turn
+    return max(turn - past, 0.0)
 
 
 def client_for(route: Route) -> httpx.Client:

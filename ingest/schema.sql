@@ -245,13 +245,21 @@ CREATE TABLE IF NOT EXISTS storm_members (
 
 CREATE TABLE IF NOT EXISTS deliveries (  -- the outbox: one message owed to one receiver
     delivery_id VARCHAR PRIMARY KEY, receiver VARCHAR NOT NULL, alert_id VARCHAR NOT NULL,
-    kind VARCHAR NOT NULL,              -- open | worse | reminder | resolved | withdrawn
+    kind VARCHAR NOT NULL,              -- detectors.receivers.Kind
     severity VARCHAR NOT NULL, created_at TIMESTAMPTZ NOT NULL, message JSON NOT NULL,
-    state VARCHAR NOT NULL,             -- pending | delivered | dead
-    attempts UBIGINT NOT NULL, next_at TIMESTAMPTZ NOT NULL, done_at TIMESTAMPTZ, last_error VARCHAR
+    state VARCHAR NOT NULL,             -- pending | delivered | accepted | dead: docs/delivery.md
+    attempts UBIGINT NOT NULL, next_at TIMESTAMPTZ NOT NULL, done_at TIMESTAMPTZ, last_error VARCHAR,
+    unsure UBIGINT DEFAULT 0,           -- attempts after which nobody knows whether it arrived
+    doubts UBIGINT DEFAULT 0,           -- of those, the ones whose answer did not come in time
+    handle VARCHAR,                     -- what the service calls the message
+    retried_at TIMESTAMPTZ              -- when a person asked for it once more
 );
+ALTER TABLE deliveries ADD COLUMN IF NOT EXISTS unsure UBIGINT DEFAULT 0;
+ALTER TABLE deliveries ADD COLUMN IF NOT EXISTS doubts UBIGINT DEFAULT 0;
+ALTER TABLE deliveries ADD COLUMN IF NOT EXISTS handle VARCHAR;
+ALTER TABLE deliveries ADD COLUMN IF NOT EXISTS retried_at TIMESTAMPTZ;
 
-CREATE TABLE IF NOT EXISTS attempts (
+CREATE TABLE IF NOT EXISTS attempts (  -- outcome: started | delivered | retry | doubt | refused; digest: see reason
     delivery_id VARCHAR NOT NULL, receiver VARCHAR NOT NULL, ts TIMESTAMPTZ NOT NULL,
     outcome VARCHAR NOT NULL, reason VARCHAR, seconds DOUBLE
 );
@@ -270,6 +278,15 @@ CREATE TABLE IF NOT EXISTS rules (rule_id VARCHAR NOT NULL, fingerprint VARCHAR 
 CREATE TABLE IF NOT EXISTS proposals (
     fingerprint VARCHAR PRIMARY KEY, rule_id VARCHAR NOT NULL, state VARCHAR NOT NULL,  -- found | proposed | refused
     rule JSON NOT NULL, evidence JSON NOT NULL, branch VARCHAR, url VARCHAR, made_at TIMESTAMPTZ NOT NULL
+);
+
+CREATE TABLE IF NOT EXISTS pauses (  -- a row a gate that was asked to stop an agent or a trace: detectors/pauses.py
+    pause_id VARCHAR NOT NULL, gate VARCHAR NOT NULL, kind VARCHAR NOT NULL, name VARCHAR NOT NULL, tenant VARCHAR NOT NULL,
+    until TIMESTAMPTZ NOT NULL, reason VARCHAR NOT NULL, actor VARCHAR NOT NULL, alert_id VARCHAR NOT NULL, automatic BOOLEAN NOT NULL,
+    asked_at TIMESTAMPTZ NOT NULL, state VARCHAR NOT NULL,  -- asked | confirmed | refused | resuming | resumed | expired | stuck
+    owed VARCHAR, next_at TIMESTAMPTZ NOT NULL, attempts UBIGINT NOT NULL,  -- owed: pause | resume, what the gate is still to be told
+    status INTEGER, answer VARCHAR, answered_at TIMESTAMPTZ, ended_at TIMESTAMPTZ, ended_by VARCHAR, ended_reason VARCHAR,
+    told VARCHAR                        -- the trouble that people were told of: refused | unconfirmed | stuck | unresumed
 );
 
 CREATE TABLE IF NOT EXISTS operator_log (  -- every action of a person, and what the service did outside itself
