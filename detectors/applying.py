@@ -12,6 +12,7 @@ from typing import Any
 
 import msgspec
 
+from detectors import pauses
 from detectors.alerts import note
 from detectors.receivers import OVER
 from ingest.land import Lander
@@ -87,6 +88,7 @@ def seed(db: Db) -> None:
 
 def catch_up(db: Db) -> int:
     """Apply every action that the ledger brought and the tables do not show yet."""
+    pauses.catch_up(db)
     rows = fetch(db, "SELECT * FROM operator_log WHERE NOT applied ORDER BY ledger_seq")
     again: set[str] = set()  # alerts that were told of before the database was made anew
     for row in rows:
