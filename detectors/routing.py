@@ -3,24 +3,24 @@
 Reads: gatewatch.toml. Writes: nothing. Next: detectors/outbox.py.
 """
 
-import ssl
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
-from pathlib import Path
 from types import ModuleType
-from typing import Any, Protocol
+from typing import Annotated, Any, Protocol
 
 import msgspec
 
-from detectors import hours, reach, receivers, tree_load
+from detectors import hours, reach, receivers, tree_load, ways
 from detectors.addresses import refused_url
+from detectors.controls.replay import controls
 from detectors.hours import Moment
 from detectors.receivers import Language
 from detectors.tree import Facts, Step, Tree, steps_of, told_by
 from detectors.tree import Severity as Severity
-from ingest.config import ConfigError, convert, nearest
+from ingest.config import ConfigError, Secret, convert, nearest
 from ingest.policy import Controls
+from ingest.store import Db, one
 
 AGENT = "agent "  # how alerts.about names one
 SEVERITIES: tuple[Severity, ...] = ("low", "medium", "high", "critical")
@@ -36,6 +36,10 @@ class Common(msgspec.Struct, frozen=True):
     allow_http: bool = False
     allow_private: bool = False
     ca_file: str | None = None  # an authority of your own, beside the public ones
+    client_cert: str | None = None  # who we are, for a service that asks; its key may be in it
+    client_key: str | None = None
+    proxy: Secret | None = None  # http://…, for this receiver alone
+    timeout: Annotated[float, msgspec.Meta(ge=1, le=30)] | None = None  # seconds for one request
 
 
 @dataclass(frozen=True)
@@ -52,6 +56,10 @@ class Route:
     allow_http: bool = False
     allow_private: bool = False
     ca_file: str | None = None
+    client_cert: str | None = None
+    client_key: str | None = None
+    proxy: Secret | None = None
+    timeout: float | None = None  # seconds; None: as its module says
 
     def wants(self, severity: str, detector: str) -> bool:
         """Is this receiver told of alerts of that severity, from that detector?"""
@@ -141,6 +149,19 @@ def load_tree(
     return tree_load.load(table, where, [route.name for route in routes], tags)
 
 
+def furnished(
+    desk: Desk,
+    db: Db,
+    table: Mapping[str, Any] | None,
+    tags: Mapping[str, tuple[str, ...]],
+    where: str = "gatewatch.toml: routing",
+) -> Desk:
+    """The desk with the tree of `[routing]`, and with the policy that is in force."""
+    doc = one(db, "SELECT policy_doc()")
+    policy = controls(doc) if doc else Controls()
+    return replace(desk, tree=load_tree(table, desk.routes, tags, where), policy=policy)
+
+
 def check_detectors(
     routes: Sequence[Route], known: Iterable[str], where: str = "gatewatch.toml: receivers"
 ) -> None:
@@ -167,20 +188,9 @@ def _route(name: str, table: Any, where: str, language: Language) -> Route:
     options = convert({key: table[key] for key in table.keys() & own}, module.Options, where)
     if why := refused_url(options.address, shared.allow_http, shared.allow_private):
         raise ConfigError(f"{where}: the address {why}.")
-    _authority(shared.ca_file, f"{where}.ca_file")
+    ways.check(shared, options.address, where)
     values = msgspec.structs.asdict(shared) | {"language": shared.language or language}
     return Route(name=name, module=module, options=options, **values)
-
-
-def _authority(path: str | None, where: str) -> None:
-    if path is None:
-        return
-    if not Path(path).is_file():
-        raise ConfigError(f"{where}: {path}: no such file.")
-    try:
-        ssl.create_default_context(cafile=path)
-    except ssl.SSLError:
-        raise ConfigError(f"{where}: {path}: holds no certificate in PEM.") from None
 
 
 def _rank(severity: str) -> int:

@@ -13,7 +13,7 @@ from datetime import datetime, timedelta
 
 import httpx
 
-from detectors import delivery, outbox, settling, trouble
+from detectors import delivery, outbox, settling, trouble, ways
 from detectors.digest import digest
 from detectors.masking import masked
 from detectors.outbox import Recorder
@@ -198,8 +198,11 @@ def held(each: Owed, crowded: float, now: datetime) -> float:
 
 def client_for(route: Route) -> httpx.Client:
     """The one kind of client that speaks to a receiver, in earnest and for a test message."""
-    manners: Manners = route.module.MANNERS
-    return delivery.client(manners.total, route.allow_http, route.allow_private, route.ca_file)
+    total = route.timeout or route.module.MANNERS.total
+    return delivery.client(
+        total, route.allow_http, route.allow_private, route.ca_file, ways.identity(route),
+        route.proxy,
+    )  # fmt: skip
 
 
 def try_out(route: Route, public_url: str, now: datetime) -> Outcome:
