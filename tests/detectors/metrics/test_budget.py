@@ -33,7 +33,9 @@ def test_a_thousand_of_everything_fit_on_the_page() -> None:
     fitting, lost = fit([*many, slow])
 
     assert sum(each.series for each in fitting) <= SERIES
-    assert all(sum(each.rows.values()) == 1_000 for each in fitting[:-1])
+    assert {
+        sum(v for v in each.rows.values() if isinstance(v, float)) for each in fitting[:-1]
+    } == {1_000.0}
     assert fitting[-1].rows[OTHER,] == Waits((1_000.0, 2_000.0), 3_000.0, 4_000.0)
     assert all(lost[label] > 900 for label in NAMES)
 
