@@ -5,6 +5,7 @@ Reads: gatewatch.toml, the policy file. Writes: what its parts write. Next: gate
 
 import os
 from collections.abc import Callable, Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -21,7 +22,7 @@ from ingest.land import Lander
 from ingest.ledger import Ledger
 from ingest.redact import Redactor, load_key
 from ingest.signing import signer
-from ingest.store import Store, open_store
+from ingest.store import Db, Store, open_store
 
 DEFAULT = Path("gatewatch.toml")
 PATIENCE = 2.0  # seconds that a round of judging waits for one detector before it goes on
@@ -84,6 +85,12 @@ class Parts:
             name: own[name] if own.get(name) == each else each for name, each in detectors.items()
         }
         self.settings, self.engine.detectors = settings, self.detectors
+        with self.store.reading() as db:
+            self.desk = _furnished(self.desk, db, settings, self.detectors)
+
+    def gaps(self) -> list[str]:
+        """Critical alerts of which nobody would be told, a sentence each."""
+        return self.desk.gaps({name: each.tags for name, each in self.detectors.items()})
 
     def rows(self, sql: str, **params: Any) -> list[dict[str, Any]]:
         """One read, see Store.rows."""
@@ -107,10 +114,12 @@ def open_parts(
     routes = routing.load(settings.receivers, f"{where}: receivers", settings.language)
     desk = Desk(routes, settings.public_url)
     redactor = Redactor(load_key(key_of(settings)))
-    store = open_store(path, settings.service.memory_limit)
-    try:
+    with ExitStack() as on_failure:
+        store = open_store(path, settings.service.memory_limit)
+        on_failure.callback(store.close)
         sign = signer(settings.ledger.sign_key, path.parent)
         ledger = Ledger(ledger_of(path), seal_after=settings.ledger.seal_after, signer=sign)
+        on_failure.callback(ledger.close)
         watched = {"step": step} if step else {}
         lander = Lander(store, ledger, redactor, own_adapters=settings.adapters, **watched)
         for name, source in settings.sources.items():
@@ -124,13 +133,19 @@ def open_parts(
             extra = [settings.path(folder)] if folder else []
             detectors = detector.load_all(cursor, settings.detectors, extra, where)
             routing.check_detectors(routes, list(detectors), f"{where}: receivers")
+            desk = _furnished(desk, cursor, settings, detectors)
             applying.seed(cursor)
             outbox.reset(cursor)
-    except BaseException:
-        store.close()
-        raise
+        on_failure.pop_all()
     engine = Engine(store, detectors, patience=PATIENCE)
     return Parts(settings, store, lander, ledger, detectors, engine, desk)
+
+
+def _furnished(desk: Desk, db: Db, settings: Settings, detectors: Mapping[str, Detector]) -> Desk:
+    """The desk with the tree of these settings."""
+    tags = {name: each.tags for name, each in detectors.items()}
+    where = f"{Path(settings.folder) / DEFAULT}: routing"
+    return routing.furnished(desk, db, settings.routing, tags, where)
 
 
 def put_policy(store: Store, lander: Lander, path: Path) -> bool:

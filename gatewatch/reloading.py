@@ -26,7 +26,9 @@ from ingest.ledger import LedgerError
 from ingest.store import memory_store
 
 log = logging.getLogger("gatewatch")
-RELOADED = ("detectors", "detectors_folder", "policy", "protocols_folder")  # keys of gatewatch.toml
+RELOADED = (  # keys of gatewatch.toml
+    "detectors", "detectors_folder", "policy", "protocols_folder", "routing"
+)  # fmt: skip
 PROTOCOLS = (".toml",)
 
 
@@ -97,6 +99,8 @@ class Reloader:
             self.problem = f"{error} What was in force stays in force."
             return
         parts.adopt(found.settings, found.detectors)
+        for gap in parts.gaps():
+            log.warning("reload: routing: %s.", gap)
         self._ready, self.problem, self._at = None, None, utc_now()
 
     def own(self) -> Mapping[str, float]:
@@ -122,7 +126,9 @@ class Reloader:
         extra = [chosen.path(chosen.detectors_folder)] if chosen.detectors_folder else []
         with memory_store().writing() as db:
             loaded = detector.load_all(db, chosen.detectors, extra, where)
-        routing.check_detectors(self._parts.desk.routes, list(loaded), f"{where}: receivers")
+        routes, tags = self._parts.desk.routes, {each.id: each.tags for each in loaded.values()}
+        routing.check_detectors(routes, list(loaded), f"{where}: receivers")
+        routing.load_tree(chosen.routing, routes, tags, f"{where}: routing")
         if chosen.retention is not None:
             reach = {each.id: each.lookback for each in loaded.values()}
             prune.limits(chosen.retention, reach, utc_now(), None)

@@ -112,6 +112,8 @@ class Service:
                 raise ConfigError(f"service.port: cannot listen on {self.url}: is it in use?")
             time.sleep(0.02)
         self._announce()
+        for gap in self._parts.gaps():
+            log.warning("routing: %s.", gap)
         if self._dashboard:
             dashboard = self._parts.settings.dashboard
             self._child = subprocess.Popen(  # noqa: S603 - our own command line
