@@ -69,7 +69,7 @@ def _read(response: httpx.Response, now: datetime) -> Outcome:
     if status == 204 and not response.text:
         return Delivered()
     if status == 200 and isinstance(answer.get("id"), str):
-        return Delivered(handle=plain(answer["id"])[:40])
+        return Delivered()  # its id is of no use: a webhook cannot reply to a message
     if 400 <= status < 500 and "code" in answer:
         said = f"{plain(str(answer.get('message', '')))[:80]} ({plain(str(answer['code']))[:20]})"
         denied = answer["code"] in NO_ACCESS if isinstance(answer["code"], int) else False

@@ -61,7 +61,7 @@ def deliver(message: Message, options: Options, now: datetime) -> Flow:
     if known:
         return known
     if status == 200 and isinstance(answer.get("name"), str):
-        return Delivered(handle=plain(answer["name"])[:200])
+        return Delivered()  # the thread is found by its key, so the name is of no use
     return Retry(f"answered {quoted(response)}", "other")
 
 
@@ -75,8 +75,8 @@ def _payload(message: Message) -> dict[str, Any]:
 
 def _card(message: Message, worded: Parts, lines: list[str]) -> dict[str, Any]:
     """The header is plain text, and fallbackText a chat text; every widget reads HTML."""
-    state = f'<b><font color="{worded.color}">{worded.state}</font></b> {_safe(worded.notes)}'
-    widgets = [_text(f"{state.rstrip()}<br><b>{worded.title}</b>"), _text(worded.about)]
+    state = f'<font color="{worded.color}">{worded.state}</font> {_safe(worded.notes)}'
+    widgets = [_text(f"<b>{state.rstrip()}<br>{worded.title}</b>"), _text(worded.about)]
     widgets += [
         {"decoratedText": {"topLabel": name or "-", "text": value or "-", "wrapText": True}}
         for name, value in worded.facts

@@ -76,8 +76,7 @@ def _read(response: httpx.Response, now: datetime) -> Outcome:
 def _request(message: Message, worded: Parts, options: Options, room: int) -> httpx.Request:
     attachment = _attachment(message, worded, [])
     lines = fit(worded.lines, worded.total, room - _size(attachment), _size, worded.rest)
-    head = f"**{worded.state}** {worded.notes}".rstrip()
-    payload = {"text": head, "attachments": [_attachment(message, worded, lines)]}
+    payload = {"attachments": [_attachment(message, worded, lines)]}
     return httpx.Request("POST", options.address, json=payload)
 
 
@@ -85,7 +84,7 @@ def _attachment(message: Message, worded: Parts, lines: list[str]) -> dict[str, 
     """The links stand above what a client folds away."""
     links = [(worded.open_link, message.link), *worded.buttons]
     row = " · ".join(f"[{_safe(label)}]({url})" for label, url in links)
-    head = [f"**{worded.title}**" if worded.title else worded.open_link, worded.about, row]
+    head = [f"**{worded.state} · {worded.title}** {worded.notes}", worded.about, row]
     return {
         "fallback": f"{worded.state} · {_quiet(message.title)[:FALLBACK]}",
         "color": worded.color,

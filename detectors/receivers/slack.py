@@ -42,6 +42,7 @@ LABEL, URL = 75, 3_000  # characters of a button
 ENTITIES = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;", "@": "@\u200b"})
 NO_ACCESS = {"no_service", "invalid_token", "invalid_auth", "not_authed", "token_revoked"}
 TOO_RICH = {"invalid_blocks", "invalid_blocks_format", "invalid_attachments", "msg_blocks_too_long"}
+STILL = {"mrkdwn": False, "unfurl_links": False, "unfurl_media": False}  # of `text`, and of links
 
 
 class Options(Hook, frozen=True, forbid_unknown_fields=True):
@@ -95,8 +96,7 @@ def _payload(message: Message, worded: Parts, buttons: bool) -> dict[str, Any]:
         "text": _fallback(message, worded),
         "blocks": blocks,
         "attachments": [bar],
-        "unfurl_links": False,
-        "unfurl_media": False,
+        **STILL,
     }
     room = ROOM - utf16(wire(payload).decode())
     lines = fit(worded.lines, worded.total, room, lambda line: utf16(line) + 1, worded.rest)
@@ -107,7 +107,7 @@ def _payload(message: Message, worded: Parts, buttons: bool) -> dict[str, Any]:
 def _bare(message: Message, worded: Parts) -> dict[str, Any]:
     facts = [f"{name}: {value}" for name, value in worded.facts]
     text = "\n".join([_fallback(message, worded), worded.about, *facts])
-    return {"text": text, "unfurl_links": False, "unfurl_media": False}
+    return {"text": text, **STILL}
 
 
 def _fallback(message: Message, worded: Parts) -> str:

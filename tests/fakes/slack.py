@@ -62,6 +62,7 @@ SCHEMA = fakes.table(
     text=fakes.text(40_000),
     blocks={"type": "array", "maxItems": 50},
     attachments={"type": "array", "maxItems": 100, "items": BAR},
+    mrkdwn=FLAG,
     unfurl_links=FLAG,
     unfurl_media=FLAG,
 )
@@ -92,7 +93,8 @@ class Fake(fakes.Fake):
         said = [*_said([*blocks, *below])]
         if sum(utf16(each["text"]) for each in said) > MOST:
             raise _no(400, "msg_blocks_too_long")
-        fallback = {"type": "mrkdwn", "text": payload.get("text", "")}
+        kind = "mrkdwn" if payload.get("mrkdwn", True) else "text"
+        fallback = {"type": kind, "text": payload.get("text", "")}
         return self._seen(said or [fallback], fallback, [*blocks, *below])
 
     def yes(self, seen: fakes.Seen) -> httpx.Response:
@@ -108,7 +110,8 @@ class Fake(fakes.Fake):
                 text = text.replace(f"<{target}|{label}>", label).replace(f"<{target}>", target)
             if each["type"] == "mrkdwn":
                 marks += STRONG.findall(text)
-                links += [] if each.get("verbatim") else URL.findall(text)
+            if each["type"] != "plain_text" and not each.get("verbatim"):
+                links += URL.findall(text)
             texts.append(html.unescape(text))
         buttons = [element for block in blocks if block["type"] == "actions"
                    for element in block["elements"]]  # fmt: skip

@@ -68,7 +68,7 @@ def test_what_slack_takes_for_too_rich_goes_out_once_more_as_text() -> None:
 
     assert outcome == Delivered()
     bare = json.loads(second.content)
-    assert bare.keys() == {"text", "unfurl_links", "unfurl_media"}
+    assert bare.keys() == {"text", "mrkdwn", "unfurl_links", "unfurl_media"}
     assert all(part in bare["text"] for part in ("HIGH · Opened", MESSAGE.link, "denials: 3"))
     again, sent = exchange("slack", no)
     assert (again, len(sent)) == (
