@@ -114,10 +114,9 @@ def _automatic(
         why = _order(store, recorder, willing, alert, now)
         if why:
             _withhold(store, recorder, desk, alert, why, now)
-        done += 1
-    if done:
-        with store.writing() as db:
+        with store.writing() as db:  # at once: the next one counts what this one took
             pauses.catch_up(db)
+        done += 1
     return done
 
 

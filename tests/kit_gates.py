@@ -40,8 +40,16 @@ ORDER = Order(
 TRACE = replace(ORDER, kind="trace", name="t-17")
 HOSTILE = "a1'] or true; \"}]}\u202e <!channel> ../../etc/passwd\n😀"
 KEY = "whsec_AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8="
-TILL: dict[str, Any] = {"type": "webhook", "webhook": "https://gate.example/gatewatch-FAKE0001", "secrets": [KEY]}
-OPA: dict[str, Any] = {"type": "opa", "url": "https://opa.example:8181", "token": "FAKE-opa-token-0001"}
+TILL: dict[str, Any] = {
+    "type": "webhook",
+    "webhook": "https://gate.example/gatewatch-FAKE0001",
+    "secrets": [KEY],
+}
+OPA: dict[str, Any] = {
+    "type": "opa",
+    "url": "https://opa.example:8181",
+    "token": "FAKE-opa-token-0001",
+}
 
 
 def gate(name: str = "till", **table: Any) -> Gate:
@@ -202,7 +210,7 @@ class Guarded:
                 continue
             if self.house.now >= end:
                 return
-            step = min([each for each in waits if each is not None] + [10.0])
+            step = min([each for each in waits if each is not None] + [30.0])
             self.house.now = min(end, self.house.now + timedelta(seconds=max(step, 0.001)))
 
     def rows(self, what: str = "*") -> list[dict[str, Any]]:
