@@ -84,7 +84,8 @@ def _attachment(message: Message, worded: Parts, lines: list[str]) -> dict[str, 
     """The links stand above what a client folds away."""
     links = [(worded.open_link, message.link), *worded.buttons]
     row = " · ".join(f"[{_safe(label)}]({url})" for label, url in links)
-    head = [f"**{worded.state} · {worded.title}** {worded.notes}", worded.about, row]
+    news = f"**{worded.state} · {worded.title}** {worded.notes}".rstrip()
+    head = [news, worded.about, row]
     return {
         "fallback": f"{worded.state} · {_quiet(message.title)[:FALLBACK]}",
         "color": worded.color,
