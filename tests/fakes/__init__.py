@@ -100,12 +100,18 @@ class Fake(ABC):
     def yes(self, seen: Seen) -> Any:
         """What it answers to a message that it takes."""
 
-    def on(self, clock: Callable[[], datetime]) -> Callable[[Any], Any]:
-        """The same service on somebody's clock: House.answer takes this."""
+    def on(self, clock: Callable[[], datetime]) -> Callable[[httpx.Request], httpx.Response]:
+        """The same service on somebody's clock, behind delivery's client: House.answer takes it.
 
-        def answer(request: Any) -> Any:
+        A mail travels inside a request that says so, and its answer comes back the same way.
+        """
+
+        def answer(request: httpx.Request) -> httpx.Response:
             self.now = clock()
-            return self(request)
+            found = self(request.extensions.get("asked", request))
+            if isinstance(found, httpx.Response):
+                return found
+            return httpx.Response(200, extensions={"answer": found})
 
         return answer
 
