@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from detectors import pauses
+from detectors import pauses, settling
 from detectors.alerts import note
 from detectors.receivers import OVER
 from ingest.land import Lander
@@ -111,6 +111,8 @@ def catch_up(db: Db) -> int:
                 _mined(db, row, detail)
             case "delivery":
                 again |= _delivered(db, row, detail)
+            case "retry":
+                settling.again(db, detail["deliveries"], row["ts"])
     if again:
         db.execute(KNOWN, {"ids": sorted(again)})
     db.execute("UPDATE operator_log SET applied = true WHERE NOT applied")
@@ -232,18 +234,20 @@ def _delivered(db: Db, row: dict[str, Any], detail: dict[str, Any]) -> set[str]:
     of = (detail.get("alert") or {}).get("alert_id") or detail.get("of") or ""
     [(new,)] = db.execute(
         "INSERT INTO deliveries (delivery_id, receiver, alert_id, kind, severity, created_at,"
-        " message, state, attempts, next_at, done_at, last_error)"
-        " SELECT $id, $receiver, $of, $kind, $severity, $created::TIMESTAMPTZ, '{}', $state,"
-        " $attempts, $at::TIMESTAMPTZ, $at::TIMESTAMPTZ, $error WHERE NOT EXISTS"
+        " message, state, attempts, next_at, done_at, last_error, handle)"
+        " SELECT $id, $receiver, $of, $kind, $severity, $created::TIMESTAMPTZ, $message, $state,"
+        " $attempts, $at::TIMESTAMPTZ, $at::TIMESTAMPTZ, $error, $handle WHERE NOT EXISTS"
         " (SELECT 1 FROM deliveries WHERE delivery_id = $id)",
         {
             "id": row["subject"], "receiver": detail["receiver"], "of": of, "at": row["ts"],
             "kind": detail["kind"], "severity": _severity(detail), "state": detail["state"],
             "created": detail["created_at"], "attempts": detail["attempts"],
-            "error": detail.get("error"),
+            "error": detail.get("error"), "handle": detail.get("handle"),
+            "message": msgspec.json.encode(detail.get("message") or {}).decode(),
         },
     ).fetchall()  # fmt: skip
     if not new:
+        settling.ended_again(db, row["subject"], detail, row["ts"])
         return set()
     if detail.get("members"):
         _storm(db, of, detail)

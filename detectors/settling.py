@@ -22,7 +22,7 @@ from ingest.store import Db, Reader, Store, fetch, one
 
 LEASE = timedelta(seconds=60)  # a sent delivery that nobody settled is due again after this
 GIVE_UP, GIVE_UP_CRITICAL = timedelta(hours=6), timedelta(hours=24)
-GONE = "no receiver of this name is configured any more"
+GONE = "other: no receiver of this name is configured any more (look at: receiver)"
 ABOUT = """
     SELECT alert_id, detector, tenant, subject, started_at, ended_at, opened_at
     FROM alerts WHERE alert_id = $of
@@ -118,7 +118,7 @@ def bury(store: Store, recorder: Recorder, receivers: Iterable[str], now: dateti
         " FROM deliveries WHERE state = 'pending' AND NOT list_contains($names, receiver)",
         names=list(receivers),
     )
-    end = {"state": "dead", "reason": "other", "error": f"other: {GONE}", "handle": None}
+    end = {"state": "dead", "reason": "other", "error": GONE, "handle": None}
     for row in rows:
         detail = end | {key: row[key] for key in ("receiver", "kind", "created_at", "attempts")}
         detail |= _about(store, row["alert_id"], row["kind"], row["severity"])
@@ -144,6 +144,18 @@ def again(db: Db, ids: Sequence[str], now: datetime) -> None:
         " AND list_contains($ids, delivery_id)"
         " AND coalesce(retried_at < $now::TIMESTAMPTZ, true) AND done_at <= $now::TIMESTAMPTZ",
         ids=list(ids), now=now,
+    )  # fmt: skip
+
+
+def ended_again(db: Db, delivery_id: str, detail: Mapping[str, Any], at: datetime) -> None:
+    """After a rebuild: what a person had sent once more came to an end then."""
+    fetch(
+        db,
+        "UPDATE deliveries SET state = $state, done_at = $at::TIMESTAMPTZ, last_error = $error,"
+        " handle = coalesce($handle, handle) WHERE delivery_id = $id AND state = 'pending'"
+        " AND retried_at < $at::TIMESTAMPTZ",
+        id=delivery_id, at=at, state=detail["state"], error=detail.get("error"),
+        handle=detail.get("handle"),
     )  # fmt: skip
 
 

@@ -23,6 +23,7 @@ from gatewatch import asking
 from gatewatch.access import allowed
 from gatewatch.acting import Acting
 from gatewatch.body import read_object
+from gatewatch.delivering import Delivering
 from gatewatch.disk import Disk
 from gatewatch.intake import Intake
 from gatewatch.keeping import Keeping
@@ -54,6 +55,7 @@ class Api:
         routes = [
             *self.intake.routes(),
             *Acting(self._parts).routes(),
+            *Delivering(self._parts).routes(),
             *Keeping(self._parts).routes(),
             *Trying(self._parts).routes(),
             Route("/v1/sql", self.sql, methods=["POST"]),

@@ -9,7 +9,7 @@ import typer
 
 from detectors.explain import UnknownAlertError
 from gatewatch.client import ServiceError
-from gatewatch.commands import coverage, data, demo, ledger, look, run, triage, tuning
+from gatewatch.commands import coverage, data, deliveries, demo, ledger, look, run, triage, tuning
 from gatewatch.commands.terminal import err, printable
 from ingest.config import ConfigError
 from ingest.export import ExportError
@@ -31,6 +31,7 @@ for function in (
     ledger.verify, ledger.rebuild, ledger.export, ledger.prune,
 ):  # fmt: skip
     app.command()(function)
+app.add_typer(deliveries.app, name="deliveries")
 app.command("test-send")(run.send)
 app.command("why-not")(tuning.why_not)
 

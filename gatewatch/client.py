@@ -6,7 +6,7 @@ Reads: the service's answers. Writes: nothing itself. Next: gatewatch/api.py.
 import io
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import date, datetime
 from pathlib import Path
@@ -93,6 +93,22 @@ class Remote:
         """It is over now."""
         path = f"/v1/silences/{quote(silence_id, safe='')}/end"
         done: dict[str, Any] = self._ask("POST", path, json={"actor": actor}).json()
+        return done
+
+    def deliveries(
+        self, states: Sequence[str], receiver: str | None, alert: str | None, limit: int
+    ) -> list[dict[str, Any]]:
+        """Messages in these states: see detectors/letters.py."""
+        named = {"receiver": receiver, "alert": alert, "limit": limit}
+        asked = {"state": list(states)} | {key: it for key, it in named.items() if it is not None}
+        answer = self._ask("GET", "/v1/deliveries", params=asked)
+        found: list[dict[str, Any]] = answer.json()["deliveries"]
+        return found
+
+    def retry(self, asked: msgspec.Struct) -> dict[str, Any]:
+        """Send after all what was given up: `asked` is gatewatch.delivering.Retry."""
+        body = msgspec.to_builtins(asked)
+        done: dict[str, Any] = self._ask("POST", "/v1/deliveries/retry", json=body).json()
         return done
 
     def label(self, rows: list[dict[str, Any]]) -> None:

@@ -14,7 +14,10 @@ import msgspec
 import typer
 
 from detectors import detector, routing, triage
+from detectors.letters import advice
+from detectors.masking import masked
 from detectors.receivers import Delivered
+from detectors.routing import Route
 from detectors.worker import try_out
 from gatewatch import starter
 from gatewatch.client import Remote
@@ -84,28 +87,38 @@ def init(
 
 
 def send(
-    receiver: Annotated[str, typer.Argument(help="The name in [receivers.NAME].")],
+    receiver: Annotated[str | None, typer.Argument(help="The name in [receivers.NAME].")] = None,
+    everyone: Annotated[bool, typer.Option("--all", help="Every one that is configured.")] = False,
     config: Config = None,
     as_json: Json = False,
 ) -> None:
-    """Send one test message and print what the service answered."""
+    """Send one test message and print what the service answered, and what to do about it."""
     chosen = settings(config)
-    routes = {
-        route.name: route
-        for route in routing.load(chosen.receivers, f"{DEFAULT}: receivers", chosen.language)
-    }
-    if receiver not in routes:
-        hint = nearest(receiver, routes) if routes else " No [receivers.NAME] is configured."
-        raise ConfigError(f"no receiver {receiver!r}.{hint}")
-    outcome = try_out(routes[receiver], chosen.public_url, utc_now())
-    told = {"receiver": receiver, "outcome": type(outcome).__name__.lower(), **vars(outcome)}
+    where = f"{DEFAULT}: receivers"
+    routes = {each.name: each for each in routing.load(chosen.receivers, where, chosen.language)}
+    if (receiver is not None) == everyone:
+        raise ConfigError("Name one receiver, or --all.")
+    if not routes or (receiver is not None and receiver not in routes):
+        missing = f"no receiver {receiver!r}." if receiver is not None else ""
+        hint = nearest(receiver or "", routes) if routes else " No [receivers.NAME] is configured."
+        raise ConfigError(f"{missing}{hint}".strip())
+    told = [_tried(routes[name], chosen) for name in routes if everyone or name == receiver]
     if as_json:
-        emit(told)
-    else:
-        says = ", ".join(f"{key}: {value}" for key, value in told.items() if value)
+        emit(told if everyone else told[0])
+    for each in () if as_json else told:
+        says = ", ".join(f"{key}: {value}" for key, value in each.items() if value)
         out.print(printable(says), markup=False)
-    if not isinstance(outcome, Delivered):
+    if any(each["outcome"] != "delivered" for each in told):
         raise typer.Exit(1)
+
+
+def _tried(route: Route, chosen: Settings) -> dict[str, Any]:
+    outcome = try_out(route, chosen.public_url, utc_now())
+    told = {"receiver": route.name, "outcome": type(outcome).__name__.lower(), **vars(outcome)}
+    if not isinstance(outcome, Delivered):
+        told["reason"] = masked(outcome.reason)
+        told["advice"] = advice(outcome.label, getattr(outcome, "hint", None))
+    return told
 
 
 def mine(
