@@ -4,7 +4,8 @@ Reads: deliveries, operator_log, events. Writes: deliveries. Next: detectors/set
 """
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 from functools import partial
 from typing import Any, Protocol
@@ -13,11 +14,12 @@ import msgspec
 
 from detectors import wording
 from detectors.masking import cleaned
-from detectors.receivers import Kind, Message
+from detectors.receivers import Kind, Language, Message
 from detectors.routing import Desk, Route
 from ingest.store import Db, fetch, one
 
-AFTERWARDS = ("acknowledged", "resolved", "withdrawn")  # kinds that only those hear who were told
+# kinds that only those hear who were told
+AFTERWARDS = ("acknowledged", "flapping", "resolved", "withdrawn")
 
 
 class Recorder(Protocol):
@@ -42,20 +44,37 @@ def enqueue(
     to those that were told, or are still to be told, of its beginning. Returns how many are owed.
     """
     chosen = concerned(db, alert, kind, now, desk)
-    if not chosen:
+    keys = [delivery_id(alert["alert_id"], kind, alert["tellings"], each.name) for each in chosen]
+    return owe(db, alert, kind, now, desk, list(zip(chosen, keys, strict=True)), detector)
+
+
+def owe(
+    db: Db,
+    alert: Mapping[str, Any],
+    kind: Kind,
+    now: datetime,
+    desk: Desk,
+    to: Sequence[tuple[Route, str]],
+    detector: wording.Worded | None = None,
+    why: Mapping[Language, tuple[str, str]] | None = None,
+) -> int:
+    """Owe one telling to these, each under this delivery id. `why` is a fact that says, before all
+    others, why it comes to them. Returns how many are owed."""
+    if not to:
         return 0
     events = wording.evidence(partial(fetch, db), alert)
     said = detector.header if detector else None
     respond = {"en": said.respond, "zh": said.respond_zh or said.respond} if said else {}
     zone = one(db, "SELECT local_zone()")
     owed = 0
-    for route in chosen:
-        key = delivery_id(alert["alert_id"], kind, alert["tellings"], route.name)
+    for route, key in to:
         buttons = desk.links.buttons(alert["alert_id"], route.name, now) if desk.links else ()
         message = wording.message(
             alert, events, respond.get(route.language, ""), kind, key, route.language,
             desk.public_url, now, zone, buttons,
         )  # fmt: skip
+        if why:
+            message = replace(message, facts=(why[route.language], *message.facts))
         owed += put(db, route.name, alert["severity"], now, message)
     return owed
 
