@@ -19,7 +19,7 @@ from pathlib import Path
 import uvicorn
 
 from dashboards import launch
-from detectors import rounds
+from detectors import rounds, settling
 from detectors.worker import Worker
 from gatewatch import keeping
 from gatewatch.access import LOCAL
@@ -94,6 +94,7 @@ class Service:
         self._loops.loop("disk", lambda: self._disk.step(utc_now()))
         self._loops.loop("judge", self._judge)
         self._loops.loop("reload", self._reload)
+        self._bury()
         for route in told_of(self._parts.desk.routes):
             direct = Direct(route, self._parts.settings.public_url)
             self._loops.loop(f"tell {route.name}", partial(self._tell, direct))
@@ -121,6 +122,14 @@ class Service:
                 env=os.environ | {"GATEWATCH_URL": self.url},
                 stdout=subprocess.DEVNULL,
             )
+
+    def _bury(self) -> None:
+        """What is owed to receivers that are configured no more would wait for ever."""
+        parts = self._parts
+        with suppress(*REFUSALS):  # a full disk: the next start says it
+            if gone := settling.bury(parts.store, parts.lander, parts.desk.names, utc_now()):
+                log.warning("%d messages to receivers that are not configured any more are given"
+                            " up: gatewatch deliveries --dead", gone)  # fmt: skip
 
     def _listen(self) -> None:
         with suppress(SystemExit):  # the server ends its thread so when the port is taken
