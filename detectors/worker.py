@@ -13,14 +13,13 @@ from datetime import datetime, timedelta
 
 import httpx
 
-from detectors import delivery, outbox, settling, trouble, ways
+from detectors import delivery, outbox, sample, settling, trouble, ways
 from detectors.digest import digest
 from detectors.masking import masked
 from detectors.outbox import Recorder
-from detectors.receivers import Delivered, Manners, Message, Outcome, Refused, Retry
-from detectors.routing import SEVERITIES, Route
+from detectors.receivers import Delivered, Manners, Outcome, Refused, Retry
+from detectors.routing import Route
 from detectors.waiting import Owed, Parcel, loaded, waiting
-from detectors.wording import moment
 from ingest.store import Store
 
 log = logging.getLogger("gatewatch")
@@ -207,20 +206,7 @@ def client_for(route: Route) -> httpx.Client:
 
 def try_out(route: Route, public_url: str, now: datetime) -> Outcome:
     """Send one message that says it is a test, on the same road as a real one."""
-    message = Message(
-        kind="open",
-        alert="al_test",
-        delivery=outbox.delivery_id("test", route.name, now.isoformat()),
-        at=moment(now),
-        detector="test_send",
-        severity=SEVERITIES[0],
-        subject=route.name,
-        title="测试消息" if route.language == "zh" else "This is a test message",
-        facts=(),
-        evidence=(),
-        respond="",
-        link=public_url,
-        language=route.language,
-    )
+    name = outbox.delivery_id("test", route.name, now.isoformat())
+    message = sample.trial(route.language, route.name, name, public_url, now)
     with client_for(route) as client:
         return delivery.attempt(route.module.deliver(message, route.options, now), client)
