@@ -16,7 +16,7 @@ from detectors.detector import Detector
 from detectors.pauses import GATEWATCH, Wish
 from detectors.routing import Desk, Route
 from detectors.unheld import unheld, withheld
-from ingest.store import Store, fetch
+from ingest.store import Reader, Store, fetch
 
 PATIENCE = timedelta(seconds=60)  # within which a gate confirms a pause, or people are told
 SLOW = timedelta(minutes=5)  # the same for letting go
@@ -125,7 +125,7 @@ def _order(
     now: datetime,
 ) -> str:  # fmt: skip
     """Order what this alert wants. Returns why not, where it does not."""
-    wanted = list(_whom(store, alert))
+    wanted = list(concerned(store, alert))
     if not wanted:
         return "its evidence names no agent"
     if len(wanted) > MOST:
@@ -147,10 +147,10 @@ def _order(
     return ""
 
 
-def _whom(store: Store, alert: Mapping[str, Any]) -> Iterator[Whom]:
-    """The agents of the evidence; only the alert's own subject where it is one of them."""
+def concerned(reader: Reader, alert: Mapping[str, Any]) -> Iterator[Whom]:
+    """The agents of an alert's evidence; only its own subject where that is one of them."""
     seen: dict[str, set[str]] = {}
-    for event in wording.evidence(store.rows, alert):
+    for event in wording.evidence(reader.rows, alert):
         if event["agent"]:
             seen.setdefault(event["agent"], set()).add(event["source"])
     own = {alert["subject"]: seen[alert["subject"]]} if alert["subject"] in seen else seen

@@ -37,7 +37,7 @@ TRACE = """
     WHERE trace_id = $name AND ($tenant::VARCHAR IS NULL OR coalesce(tenant, '') = $tenant)
 """
 LIST = """
-    SELECT *, until <= $now::TIMESTAMPTZ AND state IN ('asked', 'confirmed') AS due
+    SELECT * EXCLUDE (told), until <= $now::TIMESTAMPTZ AND state IN ('asked', 'confirmed') AS due
     FROM pauses
     WHERE ($alert::VARCHAR IS NULL OR alert_id = $alert)
       AND ($pause::VARCHAR IS NULL OR pause_id = $pause)
@@ -117,6 +117,13 @@ def ask(
     passport = {"alert": dict(wish.alert)} if wish.alert else {}
     recorder.record("pause", wish.actor[:200], wish.id, detail | passport, now)
     return wish.id
+
+
+def listed(
+    reader: Reader, now: datetime, alert: str | None = None, pause: str | None = None
+) -> list[dict[str, Any]]:
+    """A row a gate, the newest first: all, those of an alert, or one."""
+    return reader.rows(LIST, now=now, alert=alert, pause=pause)
 
 
 def nobody(gates: Sequence[Gate], whom: Whom) -> str:

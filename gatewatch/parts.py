@@ -11,7 +11,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from detectors import applying, detector, outbox, routing, telling
+from detectors import applying, containing, containment, detector, links, outbox, routing, telling
+from detectors.containment import Gate
 from detectors.controls import protocol_files
 from detectors.detector import Detector
 from detectors.engine import Engine, Tick
@@ -67,6 +68,7 @@ class Parts:
     detectors: dict[str, Detector]
     engine: Engine
     desk: Desk
+    gates: tuple[Gate, ...] = ()  # that can be asked to pause an agent
 
     def tick(self, now: datetime, tell: bool = True) -> Tick:
         """Judge what is due, then queue what people must be told. Without `tell` nobody waits: then
@@ -76,6 +78,10 @@ class Parts:
             applying.catch_up(db)
             if tell:
                 tick.told = telling.tell(db, self.detectors, self.desk, now)
+        if tell:
+            tick.told += containing.turn(
+                self.store, self.lander, self.gates, self.desk, self.detectors, now
+            )
         return tick
 
     def adopt(self, settings: Settings, detectors: Mapping[str, Detector]) -> None:
@@ -112,7 +118,9 @@ def open_parts(
     path = db or settings.db
     where = f"{Path(settings.folder) / DEFAULT}"
     routes = routing.load(settings.receivers, f"{where}: receivers", settings.language)
-    desk = Desk(routes, settings.public_url)
+    gates = containment.load(settings.containment, f"{where}: containment")
+    signed = links.load(settings.links, bool(gates), f"{where}: links")
+    desk = Desk(routes, settings.public_url, signed)
     redactor = Redactor(load_key(key_of(settings)))
     with ExitStack() as on_failure:
         store = open_store(path, settings.service.memory_limit)
@@ -133,12 +141,13 @@ def open_parts(
             extra = [settings.path(folder)] if folder else []
             detectors = detector.load_all(cursor, settings.detectors, extra, where)
             routing.check_detectors(routes, list(detectors), f"{where}: receivers")
+            containment.check_detectors(gates, list(detectors), f"{where}: containment")
             desk = _furnished(desk, cursor, settings, detectors)
             applying.seed(cursor)
             outbox.reset(cursor)
         on_failure.pop_all()
     engine = Engine(store, detectors, patience=PATIENCE)
-    return Parts(settings, store, lander, ledger, detectors, engine, desk)
+    return Parts(settings, store, lander, ledger, detectors, engine, desk, gates)
 
 
 def _furnished(desk: Desk, db: Db, settings: Settings, detectors: Mapping[str, Detector]) -> Desk:
