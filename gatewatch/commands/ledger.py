@@ -16,7 +16,7 @@ import msgspec
 import typer
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
-from gatewatch import keeping
+from gatewatch import keeping, pushing
 from gatewatch.client import Remote
 from gatewatch.commands.terminal import (
     Adapters,
@@ -109,6 +109,7 @@ def _say(found: Verdict, signatures: bool, as_json: bool) -> None:
     told = {"ok": not found.problems, "lines": found.seq, "head": found.head,
             "segments": found.segments, "pruned": found.pruned, "unsigned": found.unsigned,
             "problems": list(found.problems)}  # fmt: skip
+    pushing.count(lines=found.seq, problems=len(found.problems), unsigned=found.unsigned)
     if as_json:
         emit(told)
     else:
@@ -249,6 +250,7 @@ def export(
         source = there if isinstance(there, Remote) else StoreDays(there.store)
         for each in export_days(source, folder, names, *span):
             done.append(asdict(each))
+    pushing.count(rows=sum(each["rows"] for each in done))
     if as_json:
         emit(done)
         return
@@ -284,6 +286,7 @@ def prune(
                 told = there.prune(at, dry_run)
             else:
                 told = keeping.pruned(there, utc_now(), at, dry_run)
+    pushing.count(lines=0 if dry_run else told["lines"], kept=told["kept"])
     if as_json:
         emit(told)
         return

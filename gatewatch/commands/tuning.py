@@ -15,7 +15,7 @@ import typer
 
 from detectors import whatif, whynot
 from detectors.whatif import WhatIf
-from gatewatch import trying
+from gatewatch import pushing, trying
 from gatewatch.client import Remote
 from gatewatch.commands.terminal import (
     Config,
@@ -136,6 +136,7 @@ def _kept(
         for name, reason in tick.failed.items():
             err.print(f"{name}: {reason}", markup=False)
         found = [row for row in _stored(parts, low, high) if row["detector"] in those]
+    pushing.count(alerts=len(found))
     if as_json:
         emit(found)
     else:
@@ -155,6 +156,7 @@ def _dry(
             otherwise = Otherwise(other.controls, asked.since, asked.until)
             changed = _asked(there, "/v1/what-if", otherwise, trying.otherwise)
         told = _under(there, other, asked)
+    pushing.count(alerts=len(told["alerts"]))
     found = told["counts"] if counted else [_row(each) for each in told["alerts"]]
     if as_json:
         emit(found if changed is None else {"what_if": changed, "alerts": found})

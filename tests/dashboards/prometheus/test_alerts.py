@@ -9,6 +9,7 @@ from typing import Any
 import yaml
 
 from detectors import metrics
+from gatewatch import pushing
 from ingest.store import memory_store
 from tests.world import at
 
@@ -44,7 +45,7 @@ def test_each_rule_is_quiet_at_first_and_fires_on_its_trouble(tmp_path: Path) ->
 
 def test_every_metric_in_a_rule_is_one_that_the_service_shows() -> None:
     page = metrics.page(memory_store(), {}, (), (0, "00"), at(0)).decode()
-    shown = set(re.findall(r"^# TYPE (\w+)", page, re.MULTILINE))
+    shown = set(re.findall(r"^# TYPE (\w+)", page, re.MULTILINE)) | pushing.METRICS.keys()
 
     used = {name for rule in RULES for name in re.findall(r"gatewatch_\w+", rule["expr"])}
     assert used
@@ -54,4 +55,14 @@ def test_every_metric_in_a_rule_is_one_that_the_service_shows() -> None:
 def test_every_rule_has_a_severity_a_summary_and_a_runbook() -> None:
     for rule in RULES:
         assert rule["labels"]["severity"] in ("critical", "warning", "info")
-        assert rule["annotations"].keys() == {"summary", "runbook"}
+        assert rule["annotations"].keys() == {"summary", "runbook_url"}
+
+
+def test_every_rule_has_its_section_in_the_runbooks_and_every_section_its_rule() -> None:
+    page = (ALERTS.parents[2] / "docs/runbooks.md").read_text()
+    sections = re.findall(r"^## (\w+)$", page, re.MULTILINE)
+
+    assert sections == [rule["alert"] for rule in RULES]
+    for rule in RULES:
+        anchor = f"docs/runbooks.md#{rule['alert'].lower()}"
+        assert rule["annotations"]["runbook_url"] == anchor
