@@ -6,6 +6,7 @@ widgets than a card may have are not shown.
 
 import html
 import re
+from dataclasses import replace
 from typing import Any
 
 import httpx
@@ -84,9 +85,11 @@ class Fake(fakes.Fake):
         seen = self._seen(payload, f"spaces/FAKE0001/messages/M{len(self.accepted)}")
         self.seen |= {name: seen.handle} if name else {}
         key = payload.get("thread", {}).get("threadKey", "")
-        if key and url.params.get("messageReplyOption", "").startswith("REPLY_MESSAGE"):
-            self.threads.setdefault(key, []).append(seen.handle)
-        return seen
+        if not key or not url.params.get("messageReplyOption", "").startswith("REPLY_MESSAGE"):
+            return seen
+        thread = self.threads.setdefault(key, [])
+        thread.append(seen.handle)
+        return replace(seen, reply_to=thread[0] if len(thread) > 1 else "")
 
     def yes(self, seen: fakes.Seen) -> httpx.Response:
         return httpx.Response(200, json={"name": seen.handle, "thread": {}})
