@@ -142,7 +142,7 @@ def again(db: Db, ids: Sequence[str], now: datetime) -> None:
         "UPDATE deliveries SET state = 'pending', next_at = $now::TIMESTAMPTZ, done_at = NULL,"
         " doubts = 0, retried_at = $now::TIMESTAMPTZ WHERE state = 'dead'"
         " AND list_contains($ids, delivery_id)"
-        " AND coalesce(retried_at < $now::TIMESTAMPTZ, true) AND done_at <= $now::TIMESTAMPTZ",
+        " AND coalesce(retried_at < $now::TIMESTAMPTZ, true)",
         ids=list(ids), now=now,
     )  # fmt: skip
 
