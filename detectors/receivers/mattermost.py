@@ -31,7 +31,7 @@ type    = "mattermost"
 webhook = "https://mattermost.example/hooks/FAKEgatewatchEXAMPLE0001"
 """
 YES = (200, "ok")
-MANNERS = Manners(limits=((2, 1.0),))  # the server's administrator sets it
+MANNERS = Manners(limits=((2, 1.0),), bundle=16)  # the server's administrator sets it
 
 ROOM = 7_000  # characters of the attachment as the server writes it: 7 900 before server 5.0
 FALLBACK = 300  # characters for a notification

@@ -33,7 +33,7 @@ type    = "wecom"
 webhook = "https://qyapi.weixin.qq.com/cgi-bin/webhook/send?key=FAKE0001-0000-0000-0000-000000000000"
 """
 YES = (200, '{"errcode": 0, "errmsg": "ok"}')
-MANNERS = Manners(limits=((15, 60.0),))  # 20 a minute, a quarter left free for other senders
+MANNERS = Manners(limits=((15, 60.0),), bundle=9)  # 20 a minute, a quarter left free for others
 
 ROOM = 3_900  # bytes of UTF-8 in the content; above 4 096 the service answers 40058
 TOO_LONG = {"40058"}
