@@ -59,7 +59,12 @@ class Wish:
 
     @property
     def id(self) -> str:
-        return "pa_" + hashlib.sha256(self.key.encode()).hexdigest()[:12]
+        return id_of(self.key)
+
+
+def id_of(key: str) -> str:
+    """The same wish is always the same pause. Holds no "."."""
+    return "pa_" + hashlib.sha256(key.encode()).hexdigest()[:16]
 
 
 def find(reader: Reader, name: str, kind: str | None = None, tenant: str | None = None) -> Whom:

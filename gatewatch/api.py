@@ -19,14 +19,17 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
 from detectors import explain, metrics
+from detectors.links import Links
 from gatewatch import asking
 from gatewatch.access import allowed
 from gatewatch.acting import Acting
 from gatewatch.body import read_object
+from gatewatch.containing import Pauses
 from gatewatch.delivering import Delivering
 from gatewatch.disk import Disk
 from gatewatch.intake import Intake
 from gatewatch.keeping import Keeping
+from gatewatch.link_pages import LinkPages
 from gatewatch.parts import Parts, utc_now
 from gatewatch.trying import Trying
 from ingest.config import ConfigError
@@ -52,10 +55,13 @@ class Api:
         self.intake = Intake(parts, landed, disk)
 
     def app(self) -> Starlette:
+        links = self._parts.desk.links
         routes = [
             *self.intake.routes(),
             *Acting(self._parts).routes(),
             *Delivering(self._parts).routes(),
+            *Pauses(self._parts).routes(),
+            *(LinkPages(self._parts, links).routes() if isinstance(links, Links) else ()),
             *Keeping(self._parts).routes(),
             *Trying(self._parts).routes(),
             Route("/v1/sql", self.sql, methods=["POST"]),

@@ -20,6 +20,7 @@ import uvicorn
 
 from dashboards import launch
 from detectors import rounds, settling
+from detectors.pausing import Keeper
 from detectors.worker import Worker
 from gatewatch import keeping
 from gatewatch.access import LOCAL
@@ -42,6 +43,7 @@ from ingest.tail import Tail
 log = logging.getLogger("gatewatch")
 PRUNE_EVERY, PRUNE_FIRST = timedelta(days=1), timedelta(minutes=10)
 STALE = timedelta(seconds=120)  # a detector without a good round for so long is not well
+CONTAIN_EVERY = 0.5  # seconds between looks at what gates are to be asked
 RELOAD_EVERY = 2.0  # seconds between looks at gatewatch.toml, policy and detectors
 
 
@@ -101,6 +103,11 @@ class Service:
         for route in self._parts.desk.routes:
             worker = Worker(route, self._parts.store, self._parts.lander, self._parts.desk.routes)
             self._loops.loop(f"deliver {route.name}", partial(self._deliver, worker))
+        for gate in self._parts.gates:
+            keeper = Keeper(
+                gate, self._parts.store, self._parts.lander, self._parts.settings.public_url
+            )
+            self._loops.loop(f"contain {gate.name}", partial(self._contain, keeper))
         self._loops.every(self._housekeep, timedelta(seconds=20), utc_now())
         self._loops.every(self._seal, timedelta(minutes=1))
         if self._parts.settings.retention is not None:
@@ -203,6 +210,10 @@ class Service:
             self._owed.wait(min(wait or 1.0, 1.0))
             self._owed.clear()
         return 0.0
+
+    def _contain(self, keeper: Keeper) -> float:
+        wait = keeper.step(utc_now())
+        return CONTAIN_EVERY if wait is None else min(wait, CONTAIN_EVERY)
 
     def _housekeep(self) -> None:
         """Say that we are listening, and to whom, often enough that no minute is missed."""
