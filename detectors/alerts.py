@@ -23,16 +23,18 @@ BACKFILL = timedelta(hours=1)  # trouble that was over this long before it lande
 BESIDE = timedelta(hours=1)  # events of a call may lie so far beside the call's own time
 UNSAID = "FROM alerts WHERE detector = $id AND about IS NULL"
 ABOUT = f"""
-    UPDATE alerts SET about = coalesce(k.about, []) FROM (
+    UPDATE alerts SET about = coalesce(k.about, []), gates = k.gates FROM (
         WITH unsaid AS (SELECT alert_id, event_ids {UNSAID}),
         named AS (
-            SELECT u.alert_id, unnest(['agent ' || e.agent, 'trace ' || e.trace_id]) AS name
+            SELECT u.alert_id, e.source,
+                unnest(['agent ' || e.agent, 'trace ' || e.trace_id]) AS name
             FROM (SELECT alert_id, unnest(event_ids) AS event_id FROM unsaid) u
             JOIN events e USING (event_id)
             WHERE e.ts >= $low::TIMESTAMPTZ AND e.ts <= $high::TIMESTAMPTZ
         )
-        SELECT u.alert_id, list_sort(list(DISTINCT n.name)) AS about
-        FROM unsaid u LEFT JOIN named n ON n.alert_id = u.alert_id AND n.name IS NOT NULL
+        SELECT u.alert_id, list_sort(list(DISTINCT n.source)) AS gates,
+            list_sort(list(DISTINCT n.name) FILTER (n.name IS NOT NULL)) AS about
+        FROM unsaid u LEFT JOIN named n USING (alert_id)
         GROUP BY u.alert_id
     ) k
     WHERE alerts.alert_id = k.alert_id
@@ -212,7 +214,7 @@ def _update(db: Db, each: Detector, row: Mapping[str, Any], alert: Found, now: d
         "backfill": row["backfill"] and now - alert.ended_at > BACKFILL,
     }
     if row["status"] == "withdrawn" and row["closed_told"] and row["rows"]:
-        # people think that it was nothing; one without rows comes from the ledger, see applying.seed
+        # people think that it was nothing; one without rows is the ledger's, see applying.seed
         values |= {"told_at": None, "closed_told": False}
     if all(row[name] == value for name, value in values.items() if name != "about"):
         return

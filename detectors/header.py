@@ -36,6 +36,7 @@ class Header(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     [$since, $until) without whose rows no row can end there; it runs before the query.
     `facts`: the columns of a Python detector's rows beside the promised ones, for its titles; of a
     query DuckDB tells.
+    `of_source`: its subjects are sources that are not heard; see detectors/inhibition.py.
     `status`: of "shadow" the alerts are shown and nobody is told.
     `tags`: what it is about, for routes: see docs/routing.md.
     """
@@ -55,6 +56,7 @@ class Header(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     hot: str = ""
     facts: tuple[str, ...] = ()
     clock: bool = False
+    of_source: bool = False
     status: Status = "stable"
     tags: tuple[str, ...] = ()
     params: dict[str, Param] = {}

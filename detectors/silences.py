@@ -36,7 +36,8 @@ MATCHES = f"""
     AND (s.tenant IS NULL OR a.tenant = s.tenant OR a.tenant GLOB s.tenant)
     AND (s.agent IS NULL OR len(list_filter(coalesce(a.about, []), lambda x:
         x = 'agent ' || s.agent OR x GLOB 'agent ' || s.agent)) > 0)
-    AND (s.tag IS NULL OR len(list_filter(coalesce($tags::MAP(VARCHAR, VARCHAR[])[a.detector], []),
+    AND (s.tag IS NULL OR len(list_filter(
+        coalesce(map($tagged::VARCHAR[], $tags::VARCHAR[][])[a.detector], []),
         lambda x: x = s.tag OR x GLOB s.tag)) > 0)
     AND (s.severity IS NULL OR a.severity = s.severity)
     AND (s.at_most IS NULL OR list_position({list(SEVERITIES)}, a.severity)
@@ -131,7 +132,8 @@ def preview(
     first. `open` and `week` list SHOWN at most; `open_count` and `week_count` count all."""
     given: dict[str, Any] = {
         "covering": [wanted.covering("", "")],
-        "tags": dict(tags),
+        "tagged": list(tags),
+        "tags": list(tags.values()),
     }
     now_open = reader.rows(OPEN, **given)
     lately = reader.rows(LATELY, since=now - WEEK, **given)

@@ -11,7 +11,17 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from detectors import applying, containing, containment, detector, links, outbox, routing, telling
+from detectors import (
+    applying,
+    containing,
+    containment,
+    detector,
+    links,
+    maintenance,
+    outbox,
+    routing,
+    telling,
+)
 from detectors.containment import Gate
 from detectors.controls import protocol_files
 from detectors.detector import Detector
@@ -69,6 +79,7 @@ class Parts:
     engine: Engine
     desk: Desk
     gates: tuple[Gate, ...] = ()  # that can be asked to pause an agent
+    windows: tuple[maintenance.Window, ...] = ()  # of planned work
 
     def tick(self, now: datetime, tell: bool = True) -> Tick:
         """Judge what is due, then queue what people must be told. Without `tell` nobody waits: then
@@ -77,7 +88,9 @@ class Parts:
         with self.store.writing() as db:
             applying.catch_up(db)
             if tell:
-                tick.told = telling.tell(db, self.detectors, self.desk, now)
+                tick.told = telling.tell(
+                    db, self.detectors, self.desk, now, self.settings.telling, self.windows
+                )
         if tell:
             tick.told += containing.turn(
                 self.store, self.lander, self.gates, self.desk, self.detectors, now
@@ -91,6 +104,7 @@ class Parts:
             name: own[name] if own.get(name) == each else each for name, each in detectors.items()
         }
         self.settings, self.engine.detectors = settings, self.detectors
+        self.windows = maintenance.load(settings.maintenance, self.detectors)
         with self.store.reading() as db:
             self.desk = _furnished(self.desk, db, settings, self.detectors)
 
@@ -143,11 +157,12 @@ def open_parts(
             routing.check_detectors(routes, list(detectors), f"{where}: receivers")
             containment.check_detectors(gates, list(detectors), f"{where}: containment")
             desk = _furnished(desk, cursor, settings, detectors)
+            windows = maintenance.load(settings.maintenance, detectors, f"{where}: maintenance")
             applying.seed(cursor)
             outbox.reset(cursor)
         on_failure.pop_all()
     engine = Engine(store, detectors, patience=PATIENCE)
-    return Parts(settings, store, lander, ledger, detectors, engine, desk, gates)
+    return Parts(settings, store, lander, ledger, detectors, engine, desk, gates, windows)
 
 
 def _furnished(desk: Desk, db: Db, settings: Settings, detectors: Mapping[str, Detector]) -> Desk:

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import msgspec
 
-from detectors import detector, metrics, routing
+from detectors import detector, maintenance, metrics, routing
 from detectors.controls import protocol_files
 from detectors.detector import KINDS, Detector
 from gatewatch.parts import DEFAULT, Parts, put_policy, put_protocols, utc_now
@@ -27,7 +27,8 @@ from ingest.store import memory_store
 
 log = logging.getLogger("gatewatch")
 RELOADED = (  # keys of gatewatch.toml
-    "detectors", "detectors_folder", "policy", "protocols_folder", "routing"
+    "detectors", "detectors_folder", "policy", "protocols_folder", "routing", "telling",
+    "maintenance",
 )  # fmt: skip
 PROTOCOLS = (".toml",)
 
@@ -129,6 +130,7 @@ class Reloader:
         routes, tags = self._parts.desk.routes, {each.id: each.tags for each in loaded.values()}
         routing.check_detectors(routes, list(loaded), f"{where}: receivers")
         routing.load_tree(chosen.routing, routes, tags, f"{where}: routing")
+        maintenance.load(chosen.maintenance, loaded, f"{where}: maintenance")
         if chosen.retention is not None:
             reach = {each.id: each.lookback for each in loaded.values()}
             prune.limits(chosen.retention, reach, utc_now(), None)

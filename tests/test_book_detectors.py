@@ -115,8 +115,13 @@ def page(name: str, told: Header) -> str:
     if told.clock:
         lines += ["- Judges as time passes, too, when nothing comes."]
     if told.inhibited_by:
-        others = ", ".join(f"[{other}]({other}.md)" for other in told.inhibited_by)
-        lines += [f"- Tells nobody while {others} speaks of the same events."]
+        files = detector.files()
+        unheard = [each for each in told.inhibited_by if detector.declared(files[each]).of_source]
+        others = [each for each in told.inhibited_by if each not in unheard]
+        for names, of in ((others, "the same events"), (unheard, "the source that they come from")):
+            if names:
+                links = ", ".join(f"[{other}]({other}.md)" for other in names)
+                lines += [f"- Tells nobody while {links} speaks of {of}."]
     return "\n".join([*lines, *_params(name, told), *_figures(name)]) + "\n"
 
 

@@ -8,6 +8,7 @@
 -- quiet     = "A few requests that wait a little, a pile that is being worked off within `patience`. One that waited for a day is a fact and is not counted any more. A queue in which many agents wait for one answer each is told of as the source, not by agent."
 -- lookback  = "1 day 4 hours"
 -- gap       = "2 hours"
+-- inhibited_by = ["silent_source"]
 -- needs     = ["kind approval_requested", "kind approval_decided"]
 -- clock     = true
 -- kinds     = ["tool_proposed", "tool_decided", "tool_executed", "approval_requested", "approval_decided"]

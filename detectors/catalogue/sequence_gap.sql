@@ -8,6 +8,7 @@
 -- quiet     = "Lines out of order, and late ones within `late`. A numbering that begins again at 0 or 1. The first line that is seen of a stream. A source that sends only some of its numbers: more than a third of them have none before them. A pause longer than six hours: what came before it is not looked at."
 -- lookback  = "7 hours"
 -- gap       = "1 hour"
+-- inhibited_by = ["silent_source"]
 -- needs     = []
 -- hot       = "SELECT 1 FROM events WHERE ts >= $since - INTERVAL '30 minutes' AND ts < $until - INTERVAL '1 minute' AND (contains(attrs::VARCHAR, 'seq') OR contains(attrs::VARCHAR, 'ordinal') OR contains(attrs::VARCHAR, 'prev_hash') OR contains(attrs::VARCHAR, chr(92)))"
 -- [params]  # lookback >= 6 hours + 2 x late

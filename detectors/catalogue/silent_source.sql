@@ -11,6 +11,7 @@
 -- needs     = []
 -- hot       = "SELECT 1 WHERE date_trunc('minute', $until - INTERVAL '1 microsecond') >= $since"
 -- clock     = true
+-- of_source = true
 -- [params]  # lookback >= the longest silence that is told (1 day) and twice the day before it, by which a source is known,
 --           # and >= expected, the day that it is told for, and a day before it
 -- silence   = { type = "interval", default = "10 minutes", min = "2 minutes", max = "12 hours" }

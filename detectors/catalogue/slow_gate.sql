@@ -8,6 +8,7 @@
 -- quiet     = "Fewer than `decisions` in a window. A few slow answers among many quick ones. Decisions of people: those are approvals and are not counted. A gate that asks a model for each decision is slow by nature: raise `slow_ms` for it."
 -- lookback  = "30 minutes"
 -- gap       = "30 minutes"
+-- inhibited_by = ["silent_source"]
 -- needs     = ["decision_ms"]
 -- kinds     = ["tool_decided", "tool_executed"]
 -- [params]

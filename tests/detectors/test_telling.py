@@ -141,7 +141,7 @@ def test_an_alert_that_cannot_be_worded_is_kept_quiet_and_the_others_are_told(
     world = World(tmp_path, routes=load({"ops": SLACK}))
     world.land([denied(m, event_id=f"a{m}") for m in (0, 1, 2)])
     world.engine.judge(at(3))
-    speechless: Any = SimpleNamespace(inhibited_by=())
+    speechless: Any = SimpleNamespace(inhibited_by=(), of_source=False)
     world.detectors["deny_retry"] = replace(world.detectors["deny_retry"], header=speechless)
     world.land([native(3, "a2", "egress", host="evil.example", decision="allow", event_id="x")])
 
