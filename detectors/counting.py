@@ -10,7 +10,8 @@ from ingest import tally
 from ingest.store import Db
 
 QUIET = (  # why nobody is told of an alert, see detectors/telling.py
-    "cooldown", "silence", "warmup", "shadow", "storm", "inhibited", "maintenance", "other",
+    "cooldown", "silence", "warmup", "shadow", "storm", "inhibited", "maintenance",
+    "flapping", "judged", "other",
 )  # fmt: skip
 LATENCY = (1.0, 5.0, 10.0, 15.0, 20.0)  # seconds: the buckets of Alertmanager
 STAMP = """

@@ -202,7 +202,8 @@ CREATE TABLE IF NOT EXISTS alerts (  -- one stretch of trouble for one subject
     ack_told BOOLEAN DEFAULT false,     -- that somebody has it has been said
     quiet_severity VARCHAR,             -- how bad it was when it began to be kept quiet: what is worse is told
     continues VARCHAR,                  -- the alert that people know of the same trouble, which had stopped just before
-    flapping BOOLEAN DEFAULT false      -- that it comes and goes has been said
+    flapping BOOLEAN DEFAULT false,     -- that it comes and goes has been said
+    gates VARCHAR[]                     -- the sources of its evidence
 );
 ALTER TABLE alerts ADD COLUMN IF NOT EXISTS about VARCHAR[];
 ALTER TABLE alerts ADD COLUMN IF NOT EXISTS assigned_to VARCHAR;
@@ -210,6 +211,7 @@ ALTER TABLE alerts ADD COLUMN IF NOT EXISTS ack_told BOOLEAN DEFAULT false;
 ALTER TABLE alerts ADD COLUMN IF NOT EXISTS quiet_severity VARCHAR;
 ALTER TABLE alerts ADD COLUMN IF NOT EXISTS continues VARCHAR;
 ALTER TABLE alerts ADD COLUMN IF NOT EXISTS flapping BOOLEAN DEFAULT false;
+ALTER TABLE alerts ADD COLUMN IF NOT EXISTS gates VARCHAR[];
 
 CREATE TABLE IF NOT EXISTS alert_events (  -- the history of an alert
     alert_id VARCHAR NOT NULL, ts TIMESTAMPTZ NOT NULL,
@@ -240,6 +242,7 @@ CREATE TABLE IF NOT EXISTS storm_members (
     storm_id VARCHAR NOT NULL, alert_id VARCHAR NOT NULL, severity VARCHAR NOT NULL,
     joined_at TIMESTAMPTZ NOT NULL, told_at TIMESTAMPTZ  -- when a summary named it
 );
+CREATE TABLE IF NOT EXISTS escalations (alert_id VARCHAR NOT NULL, key UBIGINT NOT NULL, next_at TIMESTAMPTZ);  -- when to look again for steps that are due; NULL: none is left
 
 -- 5. Who was told ------------------------------------------------------------------------------
 
@@ -262,6 +265,15 @@ ALTER TABLE deliveries ADD COLUMN IF NOT EXISTS retried_at TIMESTAMPTZ;
 CREATE TABLE IF NOT EXISTS attempts (  -- outcome: started | delivered | retry | doubt | refused; digest: see reason
     delivery_id VARCHAR NOT NULL, receiver VARCHAR NOT NULL, ts TIMESTAMPTZ NOT NULL,
     outcome VARCHAR NOT NULL, reason VARCHAR, seconds DOUBLE
+);
+
+CREATE TABLE IF NOT EXISTS firing (  -- what Alertmanagers are told, by the set of labels that is an alert there
+    fp VARCHAR NOT NULL, severity VARCHAR NOT NULL, alert_id VARCHAR NOT NULL,
+    stamp VARCHAR NOT NULL,             -- of what the annotations say
+    labels JSON NOT NULL, annotations JSON NOT NULL,
+    started_at TIMESTAMPTZ NOT NULL, ended_at TIMESTAMPTZ,  -- as Alertmanagers are told; ended_at NULL: it fires
+    fresh BOOLEAN NOT NULL,             -- none has taken it since it changed
+    PRIMARY KEY (fp, severity)
 );
 
 -- 6. What people made of it --------------------------------------------------------------------
