@@ -1,0 +1,119 @@
+"""From a hostile line of a log to a person's screen, by every receiver: the real landing,
+detectors, wording, outbox and workers. Nothing pings, nothing breaks out, nothing leaks."""
+
+import json
+from collections.abc import Iterator
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from detectors import receivers, telling
+from detectors.routing import Desk, load
+from detectors.worker import Worker
+from tests import fakes
+from tests.detectors.receivers.test_every_flood import table
+from tests.detectors.receivers.test_every_message import CONTROL, PROGRAMS, TAG
+from tests.kit_receivers import ROOT
+from tests.world import World, at, denied
+
+URL = "https://gatewatch.example"
+SECRETS = (  # what the lines of B172 hold
+    "FAKE.aaaaaaaaaaaaaaaa.bbbb", "FAKE-0123456789abcdef", "FAKEpass123", "MIIFAKE",
+    "FAKE0123", "456789abcdef", "FAKE-hunter",
+)  # fmt: skip
+MENTIONS = '<!channel> @everyone <@U123> <at user_id="all"></at> <@all> @all <users/all>'
+MARKUP = "**EVIL** [EVIL](https://evil.example) ![](https://evil.example/p.png) <b>EVIL</b> `EVIL`"
+CONTROLS = "x\n# EVIL\n\x1b[31mEVIL\x1b[0m \u202eLIVE \u2028EVIL\u2028 \r\nBcc: evil@evil.example"
+
+
+def hostile(text: str, minutes: float) -> bytes:
+    """A denied call whose every field holds a text, and a parameter of a megabyte."""
+    return denied(
+        minutes, agent=text, tool=text, reason=text, rule_ids=[text], trace_id=text, host=text,
+        params={text: text, "deep": {text: [text]}, "blob": "x" * 1_000_000},
+    )  # fmt: skip
+
+
+def lines() -> Iterator[bytes]:
+    yield from (ROOT.parent / "shared/cases/fixtures/B172-secrets.jsonl").read_bytes().splitlines()
+    for text in (MENTIONS, MARKUP, CONTROLS):
+        yield from (hostile(text, minute) for minute in (0, 1, 2))
+
+
+@pytest.fixture(scope="module")
+def told(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, fakes.Fake]]:
+    """Every receiver's fake, after all that was owed has been sent; and whoever was to be told."""
+    folder = Path(tmp_path_factory.mktemp("road"))
+    world = World(folder, only=["deny_retry"])
+    names = sorted({*receivers.names()} & {*fakes.names()})
+    routes = load({name: table(name) for name in names})
+    found = {name: fakes.load(name) for name in names}
+    now = at(5)
+    world.land(lines(), now)
+    world.engine.judge(now)
+    with world.store.writing() as db:
+        telling.tell(db, world.detectors, Desk(routes, URL), now)
+    for route in routes:
+        send(world, Worker(route, world.store, world.lander, routes, client(found[route.name])),
+             found[route.name])  # fmt: skip
+    yield found
+    world.close()
+
+
+def client(fake: fakes.Fake) -> httpx.Client:
+    return httpx.Client(transport=httpx.MockTransport(fake.on(lambda: fake.now)))
+
+
+def send(world: World, worker: Worker, fake: fakes.Fake) -> None:
+    fake.now = at(5)
+    while (wait := worker.step(fake.now)) is not None:
+        fake.now += timedelta(seconds=wait)
+        assert fake.now < at(60), "it never comes to an end"
+    alerts = {row["alert_id"] for row in world.rows("SELECT alert_id FROM alerts")}
+    assert len(alerts) == 4, "one of B172 and one of each hostile text"
+    assert alerts - fake.told == set()
+
+
+every = pytest.mark.parametrize("name", receivers.names())
+
+
+@every
+def test_nothing_is_turned_away_whatever_a_log_holds(name: str, told: dict[str, Any]) -> None:
+    assert told[name].refused == []
+
+
+@every
+def test_case_b172_no_secret_of_a_log_reaches_anybody(name: str, told: dict[str, Any]) -> None:
+    for seen in told[name].accepted:
+        assert [secret for secret in SECRETS if secret in seen.text] == []
+    for request in told[name].requests:
+        raw = getattr(request, "content", b"") or f"{request}".encode()
+        assert [secret for secret in SECRETS if secret.encode() in raw] == []
+
+
+@every
+def test_nobody_is_called_and_nothing_breaks_out(name: str, told: dict[str, Any]) -> None:
+    for seen in told[name].accepted:
+        assert seen.pinged == ()
+        assert [url for url in seen.links if not url.startswith(f"{URL}/")] == []
+        assert CONTROL.findall(seen.text) == []
+        drawn = [mark for mark in seen.marks if mark.strip() == "EVIL" or TAG.fullmatch(mark)]
+        assert drawn == [] or name in PROGRAMS
+        assert "EVIL" not in [line.strip("\u200b >#") for line in seen.text.splitlines()]
+
+
+@every
+def test_what_was_hostile_is_still_told(name: str, told: dict[str, Any]) -> None:
+    text = " ".join(seen.text.replace("\u200b", "") for seen in told[name].accepted)
+
+    assert "EVIL" in text
+    assert "deny_retry" in text
+
+
+def test_the_secrets_are_in_what_landed() -> None:
+    raw = b"\n".join(lines()).decode()
+
+    assert [secret for secret in SECRETS if json.dumps(secret)[1:-1] not in raw] == []
