@@ -67,7 +67,7 @@ BEGIN = f"""
         labels = CASE WHEN ended_at IS NULL THEN labels ELSE excluded.labels END,
         started_at = CASE WHEN ended_at IS NULL THEN started_at ELSE excluded.started_at END,
         fresh = fresh OR ended_at IS NOT NULL, ended_at = NULL
-"""  # noqa: S608 - of the names above
+"""
 
 
 class Alertmanager(peers.Access, frozen=True, kw_only=True):

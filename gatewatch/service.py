@@ -24,6 +24,7 @@ from detectors.pausing import Keeper
 from detectors.worker import Worker
 from gatewatch import keeping
 from gatewatch.access import LOCAL
+from gatewatch.alarming import pusher
 from gatewatch.api import Api
 from gatewatch.connections import IDLE_SECONDS, bounded
 from gatewatch.direct import Direct, told_of
@@ -75,6 +76,7 @@ class Service:
             parts.ledger.folder, parts.settings.limits.free_bytes, self._trial, self._note
         )
         self._server = self._http()
+        self._pusher = pusher(parts)
 
     @property
     def url(self) -> str:
@@ -96,18 +98,7 @@ class Service:
         self._loops.loop("disk", lambda: self._disk.step(utc_now()))
         self._loops.loop("judge", self._judge)
         self._loops.loop("reload", self._reload)
-        self._bury()
-        for route in told_of(self._parts.desk.routes):
-            direct = Direct(route, self._parts.settings.public_url)
-            self._loops.loop(f"tell {route.name}", partial(self._tell, direct))
-        for route in self._parts.desk.routes:
-            worker = Worker(route, self._parts.store, self._parts.lander, self._parts.desk.routes)
-            self._loops.loop(f"deliver {route.name}", partial(self._deliver, worker))
-        for gate in self._parts.gates:
-            keeper = Keeper(
-                gate, self._parts.store, self._parts.lander, self._parts.settings.public_url
-            )
-            self._loops.loop(f"contain {gate.name}", partial(self._contain, keeper))
+        self._start_telling()
         self._loops.every(self._housekeep, timedelta(seconds=20), utc_now())
         self._loops.every(self._seal, timedelta(minutes=1))
         if self._parts.settings.retention is not None:
@@ -129,6 +120,23 @@ class Service:
                 env=os.environ | {"GATEWATCH_URL": self.url},
                 stdout=subprocess.DEVNULL,
             )
+
+    def _start_telling(self) -> None:
+        """A worker for each receiver, each gate, and the Alertmanagers."""
+        self._bury()
+        for route in told_of(self._parts.desk.routes):
+            direct = Direct(route, self._parts.settings.public_url)
+            self._loops.loop(f"tell {route.name}", partial(self._tell, direct))
+        for route in self._parts.desk.routes:
+            worker = Worker(route, self._parts.store, self._parts.lander, self._parts.desk.routes)
+            self._loops.loop(f"deliver {route.name}", partial(self._deliver, worker))
+        for gate in self._parts.gates:
+            keeper = Keeper(
+                gate, self._parts.store, self._parts.lander, self._parts.settings.public_url
+            )
+            self._loops.loop(f"contain {gate.name}", partial(self._contain, keeper))
+        if self._pusher is not None:
+            self._loops.loop("alertmanager", self._pusher)
 
     def _bury(self) -> None:
         """What is owed to receivers that are configured no more would wait for ever."""
