@@ -58,6 +58,10 @@ class Asked:
         self.parts: Parts = open_parts(read_settings(path))
         self.health = {"judge": "ok"}
         self.disk = Disk(self.parts.ledger.folder, 0, self.parts.lander.recover)
+        self.again()
+
+    def again(self) -> None:
+        """The application anew, as after a restart: what it counts it counts from zero."""
         api = Api(self.parts, lambda: self.health, lambda: None, self.disk)
         self.intake, self.http = api.intake, Caller(api.app())
 
