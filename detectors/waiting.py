@@ -16,33 +16,29 @@ from detectors.receivers import Message
 from ingest.store import Reader
 
 OVER = ("resolved", "withdrawn")
+ORDER = (  # of what was owed of one alert at one moment
+    "open", "storm", "worse", "escalated", "unsilenced", "acknowledged", "reminder", "flapping",
+    "resolved", "withdrawn", "calm",
+)  # fmt: skip
 WAITING = """
-    WITH mine AS (
-        SELECT delivery_id, alert_id, kind, severity, created_at, next_at, attempts, unsure, doubts,
-            retried_at, starts_with(last_error, 'rateLimited') AS limited,
-            list_position(['open', 'storm', 'worse', 'escalated', 'unsilenced', 'acknowledged',
-                'reminder', 'flapping', 'resolved', 'withdrawn', 'calm'], kind) AS step
-        FROM deliveries WHERE receiver = $receiver AND state = 'pending'
-    ),
-    placed AS (
-        SELECT *, row_number() OVER each_one AS place, list(delivery_id) OVER all_of_it AS ids,
-            last(kind) OVER all_of_it AS last_kind
-        FROM mine
-        WINDOW each_one AS (PARTITION BY alert_id ORDER BY created_at, step, delivery_id),
-               all_of_it AS (PARTITION BY alert_id ORDER BY created_at, step, delivery_id
-                             ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING)
-    )
-    SELECT * EXCLUDE (step, place), coalesce((SELECT status IN ('resolved', 'withdrawn') FROM alerts a
-        WHERE a.alert_id = placed.alert_id), false) AS over
-    FROM placed WHERE place = 1
+    SELECT delivery_id, alert_id, kind, severity, created_at, next_at, attempts, unsure, doubts,
+        retried_at, coalesce(starts_with(last_error, 'rateLimited'), false) AS limited
+    FROM deliveries WHERE receiver = $receiver AND state = 'pending'
+    QUALIFY row_number() OVER
+        (PARTITION BY alert_id ORDER BY created_at, list_position($order, kind), delivery_id) = 1
     ORDER BY next_at > $now::TIMESTAMPTZ,
              CASE WHEN next_at > $now::TIMESTAMPTZ THEN next_at END,
              list_position(['critical', 'high', 'medium', 'low'], severity), created_at, delivery_id
     LIMIT 1000
 """
 MESSAGES = """
-    SELECT delivery_id, message FROM deliveries
-    WHERE receiver = $receiver AND state = 'pending' AND list_contains($ids, delivery_id)
+    SELECT alert_id, delivery_id, kind, message FROM deliveries
+    WHERE receiver = $receiver AND state = 'pending' AND list_contains($alerts, alert_id)
+    ORDER BY created_at, list_position($order, kind), delivery_id
+"""
+ENDED = """
+    SELECT alert_id FROM alerts
+    WHERE list_contains($alerts, alert_id) AND status IN ('resolved', 'withdrawn')
 """
 HANDLES = """
     SELECT alert_id, arg_min(handle, done_at) AS handle FROM deliveries
@@ -66,9 +62,6 @@ class Owed:
     doubts: int  # of those, the time-outs; the others died with their process
     limited: bool  # the service asked to be left alone
     retried_at: datetime | None  # when a person asked for it once more
-    ids: tuple[str, ...]  # all that waits of the alert, in order: this one first
-    last_kind: str  # of the last of them
-    over: bool  # the alert is
 
 
 @dataclass(frozen=True)
@@ -102,8 +95,8 @@ class Parcel:
 def waiting(reader: Reader, receiver: str, now: datetime) -> list[Owed]:
     """What may be sent next, per alert the oldest: those that are due first, the worst of them
     first."""
-    rows = reader.rows(WAITING, receiver=receiver, now=now)
-    return [Owed(**row | {"ids": tuple(row["ids"])}) for row in rows]
+    rows = reader.rows(WAITING, receiver=receiver, now=now, order=list(ORDER))
+    return [Owed(**row) for row in rows]
 
 
 def loaded(
@@ -111,27 +104,31 @@ def loaded(
 ) -> list[Delivery]:
     """These, with their messages. `brief`: of an alert that ended before anybody was told, only
     one message is left. What has been settled since is left out."""
-    ids = [one for each in chosen for one in (each.ids[0], each.ids[-1])]
-    rows = reader.rows(MESSAGES, receiver=receiver, ids=ids)
-    texts = {row["delivery_id"]: row["message"] for row in rows}
-    alerts = [each.alert_id for each in chosen]
-    handles = reader.rows(HANDLES, receiver=receiver, alerts=alerts)
-    known = {row["alert_id"]: row["handle"] for row in handles}
+    asked: dict[str, Any] = {"alerts": [each.alert_id for each in chosen]}
+    ended = {row["alert_id"] for row in reader.rows(ENDED, **asked)}
+    asked["receiver"] = receiver
+    handles = {row["alert_id"]: row["handle"] for row in reader.rows(HANDLES, **asked)}
+    rows: dict[str, list[dict[str, Any]]] = {}
+    for row in reader.rows(MESSAGES, **asked, order=list(ORDER)):
+        rows.setdefault(row["alert_id"], []).append(row)
     return [
-        _delivery(each, texts, known.get(each.alert_id, ""), brief)
+        _delivery(each, mine, handles.get(each.alert_id, ""), each.alert_id in ended, brief)
         for each in chosen
-        if texts.keys() >= {each.ids[0], each.ids[-1]}
+        if (mine := rows.get(each.alert_id)) and mine[0]["delivery_id"] == each.delivery_id
     ]
 
 
-def _delivery(each: Owed, texts: Mapping[str, Any], handle: str, brief: bool) -> Delivery:
-    first, last = each.ids[0], each.ids[-1]
+def _delivery(
+    each: Owed, rows: Sequence[Mapping[str, Any]], handle: str, ended: bool, brief: bool
+) -> Delivery:
+    """`rows`: all that waits of the alert, in order; `each` is the first."""
+    last = rows[-1]
     untold = each.kind == "open" and each.unsure == 0 and not handle
-    if brief and untold and each.last_kind in OVER:
-        message = replace(_read(texts[last]), brief=each.last_kind == "resolved")
-        return Delivery(each, message, each.ids[1:])
-    message = replace(_read(texts[first]), reply_to=handle)
-    if each.over and each.retried_at and each.last_kind not in OVER:
+    if brief and untold and last["kind"] in OVER:
+        message = replace(_read(last["message"]), brief=last["kind"] == "resolved")
+        return Delivery(each, message, tuple(row["delivery_id"] for row in rows[1:]))
+    message = replace(_read(rows[0]["message"]), reply_to=handle)
+    if ended and each.retried_at and last["kind"] not in OVER:
         # told so late that it would wake people for what is over; and its end was told already
         message = replace(message, kind="resolved", brief=True)
     return Delivery(each, message)
