@@ -5,13 +5,13 @@ mentions), "Webhook resource" (wait, with_components), "Component reference" (bu
 limits"; link buttons on a plain webhook: discord-api-docs pull request 7368.
 """
 
-import re
 from datetime import datetime
 from typing import Any
 
 import httpx
 
-from detectors.phrases import Parts, parts
+from detectors.markdown import escape, fenced
+from detectors.phrases import LINE, LINES, Parts, parts
 from detectors.receivers import (
     LONGEST_WAIT,
     Delivered,
@@ -26,7 +26,7 @@ from detectors.receivers import (
     judge,
     quoted,
 )
-from detectors.shorten import escaped, fit, plain, utf16
+from detectors.shorten import cut, escaped, fit, plain, utf16
 
 EXAMPLE = """
 [receivers.guild]
@@ -39,14 +39,13 @@ MANNERS = Manners(limits=((1, 2.0),))  # 5 in 2 s were seen, and 30 a minute for
 ROOM = 5_800  # UTF-16 units of an embed, of 6 000
 TITLE, DESCRIPTION = 256, 4_096  # UTF-16 units
 CONTENT = 2_000
+FENCE = "```"
 LABEL, URL, PAGE = 80, 512, 2_048  # characters: a button and its URL, the URL of a title
 CDN_WAIT = 60.0  # seconds: the network before the service says 429 in HTML, often not how long
 BANNED = 3_600.0  # seconds: code 0 without rate headers is a ban of the address, issue 5810
 TOO_RICH = 50035  # "Invalid Form Body": a field too long, a URL that it does not take
 NO_ACCESS = {10015, 50027}  # unknown webhook, invalid webhook token
 NOBODY: dict[str, list[str]] = {"parse": []}
-MARKUP = str.maketrans({char: f"\\{char}" for char in "\\`*_~|<>[]()#:"} | {"@": "@\u200b"})
-BULLET = re.compile(r"^(?=-)")  # a dash makes a list, or small print, where a line begins
 
 
 class Options(Hook, frozen=True, forbid_unknown_fields=True):
@@ -54,7 +53,7 @@ class Options(Hook, frozen=True, forbid_unknown_fields=True):
 
 
 def deliver(message: Message, options: Options, now: datetime) -> Flow:
-    worded = parts(message, _safe)
+    worded = parts(message, escape)
     url = httpx.URL(options.address).copy_merge_params({"wait": "true", "with_components": "true"})
     response = yield httpx.Request("POST", url, json=_payload(message, worded))
     if response.status_code == 400 and body(response).get("code") == TOO_RICH:
@@ -97,14 +96,13 @@ def _payload(message: Message, worded: Parts) -> dict[str, Any]:
     links = [(worded.open_link, message.link), *worded.buttons]
     pressed = all(len(url) <= URL for _, url in links)
     foot = [] if pressed else [" · ".join(_link(label, url) for label, url in links)]
-    title = escaped(message.title, _safe, TITLE, utf16).strip() or worded.open_link
+    title = escaped(message.title, escape, TITLE, utf16).strip() or worded.open_link
     fields = [(_filled(name), _filled(value)) for name, value in worded.facts]
-    fixed = [title, worded.when, worded.about, *foot, *map("".join, fields)]
-    room = min(ROOM - sum(map(_size, fixed)), DESCRIPTION - sum(map(_size, [worded.about, *foot])))
-    lines = fit(worded.lines, worded.total, room, _size, worded.rest)
+    outside = [title, worded.when, *map("".join, fields)]
+    room = min(ROOM - sum(map(_size, outside)), DESCRIPTION)
     embed: dict[str, Any] = {
         "title": title,
-        "description": "\n".join([worded.about, *lines, *foot]),
+        "description": _description(message, worded, foot, room),
         "color": int(worded.color.removeprefix("#"), 16),
         "fields": [{"name": name, "value": value, "inline": True} for name, value in fields],
         "footer": {"text": worded.when},
@@ -115,11 +113,24 @@ def _payload(message: Message, worded: Parts) -> dict[str, Any]:
         {"type": 2, "style": 5, "label": escaped(label, plain, LABEL), "url": url}
         for label, url in links
     ]
-    rows = [{"type": 1, "components": buttons[:5]}] if pressed else []
-    content = _head(worded)
     return {
-        "content": content, "embeds": [embed], "components": rows, "allowed_mentions": NOBODY,
-    }  # fmt: skip
+        "content": _head(worded),
+        "embeds": [embed],
+        "components": [{"type": 1, "components": buttons[:5]}] if pressed else [],
+        "allowed_mentions": NOBODY,
+    }
+
+
+def _description(message: Message, worded: Parts, foot: list[str], room: int) -> str:
+    """Facts and advice as text; what the log says as a block of code."""
+    before = worded.total - len(message.evidence)
+    samples = [fenced(cut(plain(line), LINE)) for line in message.evidence[:LINES]]
+    every = [*worded.lines[:before], *samples]
+    room -= sum(map(_size, [worded.about, *foot, FENCE, FENCE]))
+    lines = fit(every, worded.total, room, _size, worded.rest)
+    rest = [] if lines == every else [lines.pop()]
+    code = [FENCE, *lines[before:], FENCE] if lines[before:] else []
+    return "\n".join([worded.about, *lines[:before], *code, *rest, *foot])
 
 
 def _bare(message: Message, worded: Parts) -> dict[str, Any]:
@@ -137,7 +148,7 @@ def _head(worded: Parts) -> str:
 
 
 def _link(label: str, url: str) -> str:
-    return f"[{_safe(label)}]({url.replace('(', '%28').replace(')', '%29')})"
+    return f"[{escape(label)}]({url.replace('(', '%28').replace(')', '%29')})"
 
 
 def _filled(text: str) -> str:
@@ -146,7 +157,3 @@ def _filled(text: str) -> str:
 
 def _size(line: str) -> int:
     return utf16(line) + 1
-
-
-def _safe(text: str) -> str:
-    return BULLET.sub("\\\\", plain(text).translate(MARKUP).lstrip())

@@ -9,6 +9,7 @@ from typing import Any
 
 import httpx
 
+from detectors.markdown import escape
 from detectors.phrases import Parts, parts
 from detectors.receivers import (
     Delivered,
@@ -23,7 +24,7 @@ from detectors.receivers import (
     judge,
     quoted,
 )
-from detectors.shorten import fit, plain, unlinked, wire
+from detectors.shorten import fit, plain, wire
 
 EXAMPLE = """
 [receivers.hall]
@@ -38,10 +39,7 @@ FALLBACK = 300  # characters for a notification
 TOO_LONG = (400, 413)  # also said of what it cannot decode, as a very large body: issue 30071
 NO_ACCESS = {"web.incoming_webhook.invalid.app_error", "web.incoming_webhook.permissions.app_error"}
 DISABLED = "web.incoming_webhook.disabled.app_error"  # with status 501: nothing to wait for
-# The server makes a mention of <!channel> and a link of <url|text> even after a backslash.
-ENTITIES = {"&": "&amp;", "<": "&lt;", ">": "&gt;", "@": "@\u200b"}
-QUIET = str.maketrans({"<": "<\u200b", "@": "@\u200b"})
-MARKUP = str.maketrans({char: f"\\{char}" for char in "\\`*_[]()#~|!-+"} | ENTITIES)
+QUIET = str.maketrans({"<": "<\u200b", "@": "@\u200b"})  # where no Markdown is read
 
 
 class Options(Hook, frozen=True, forbid_unknown_fields=True):
@@ -105,9 +103,11 @@ def _size(value: object) -> int:
 
 
 def _quiet(text: str) -> str:
-    """For where no Markdown is read."""
     return plain(text).translate(QUIET)
 
 
 def _safe(text: str) -> str:
-    return unlinked(plain(text)).translate(MARKUP)
+    """The server makes a mention of <!channel>, and a link of <url|text>, before anything else is
+    read: no angle bracket may be left."""
+    shown = escape(plain(text).replace("&", "&amp;")).replace("#", "\\#")
+    return shown.replace("<\u200b", "&lt;").replace(">", "&gt;")

@@ -11,6 +11,7 @@ import json
 import re
 from collections.abc import Callable
 from datetime import datetime
+from functools import partial
 from typing import Any, Literal
 
 import httpx
@@ -103,10 +104,11 @@ def _connector(response: httpx.Response, said: str) -> Outcome:
 def _request(message: Message, worded: Parts, options: Options, part: int) -> httpx.Request:
     """With as many lines as both measures allow, each divided by `part`."""
     block = _run if options.flavour == "workflow" else _marked_block
+    sample = partial(block, fontType="Monospace")
     empty = _payload(message, worded, block, [])
     fits = [
-        _fitting(worded, ROOM // part - len(wire(empty)), lambda text: len(wire(block(text)))),
-        _fitting(worded, TWICE // part - _twice(empty), lambda text: _twice(block(text))),
+        _fitting(worded, ROOM // part - len(wire(empty)), lambda text: len(wire(sample(text)))),
+        _fitting(worded, TWICE // part - _twice(empty), lambda text: _twice(sample(text))),
     ]
     payload = _payload(message, worded, block, min(fits, key=len))
     return httpx.Request("POST", options.address, json=payload)
@@ -130,7 +132,10 @@ def _payload(
     ]
     if facts:
         body.append({"type": "FactSet", "facts": facts})
-    body += [*map(block, lines), block(worded.when, isSubtle=True)]
+    said = worded.total - len(message.evidence)  # lines before what the log says
+    body += [block(line) for line in lines[:said]]
+    body += [block(line, fontType="Monospace") for line in lines[said:]]
+    body.append(block(worded.when, isSubtle=True))
     links = [(worded.open_link, message.link), *worded.buttons]
     card = {
         "type": "AdaptiveCard",

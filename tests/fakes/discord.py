@@ -11,7 +11,7 @@ import httpx
 
 from detectors.shorten import utf16
 from tests import fakes
-from tests.kit_markdown import draw
+from tests.kit_markdown import FENCE, draw
 
 URL = re.compile(r"(?<!\]\()https?://[^\s<>()]+")
 WEB = {"type": "string", "pattern": r"^https?://[^\s/]+\.[^\s]+$", "maxLength": 2_048}
@@ -111,7 +111,7 @@ class Fake(fakes.Fake):
             links=(
                 *links,
                 *(link for each in drawn for link in each.links),
-                *(link for text in shown for link in URL.findall(text)),
+                *(link for text in shown for link in URL.findall(FENCE.sub("", text))),
                 *(each["url"] for each in buttons),
             ),
             marks=(*tags, *(mark for each in drawn for mark in (*each.strong, *each.headings))),

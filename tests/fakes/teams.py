@@ -15,16 +15,17 @@ from tests.kit_markdown import draw
 
 LARGEST = 28 * 1024  # bytes of what is posted, everything counted
 SUBTLE = {"type": "boolean"}
+FONT = {"enum": ["Default", "Monospace"]}
 WEIGHT = {"enum": ["Default", "Lighter", "Bolder"]}
 SPACING = {"enum": ["None", "Small", "Default", "Medium", "Large"]}
 LIST = {"type": "array", "minItems": 1}
 RUN = fakes.table({"type": {"const": "TextRun"}, "text": fakes.text()},
-                  weight=WEIGHT, isSubtle=SUBTLE)  # fmt: skip
+                  weight=WEIGHT, isSubtle=SUBTLE, fontType=FONT)  # fmt: skip
 FACT = fakes.table({"title": fakes.text(), "value": fakes.text()})
 PARTS = {
     "TextBlock": fakes.table(
-        {"type": {}, "text": fakes.text()}, weight=WEIGHT, isSubtle=SUBTLE, spacing=SPACING,
-        wrap=SUBTLE, size={"enum": ["Small", "Default", "Medium", "Large"]},
+        {"type": {}, "text": fakes.text()}, weight=WEIGHT, isSubtle=SUBTLE, fontType=FONT,
+        spacing=SPACING, wrap=SUBTLE, size={"enum": ["Small", "Default", "Medium", "Large"]},
     ),
     "RichTextBlock": fakes.table({"type": {}, "inlines": LIST | {"items": RUN}}, spacing=SPACING),
     "FactSet": fakes.table({"type": {}, "facts": LIST | {"items": FACT}}),

@@ -30,8 +30,8 @@ def test_an_attachment_has_a_coloured_bar_facts_and_links_above_what_is_folded()
     assert found["color"] == "#d9480f"
     assert found["text"].split("\n\n")[:3] == [
         "**HIGH · Opened · a1 ran**",
-        "deny\\_retry · a1",
-        f"[Open al\\_7f3a]({MESSAGE.link}) · [Trace]({trace[1]})",
+        "deny_retry · a1",
+        f"[Open al_7f3a]({MESSAGE.link}) · [Trace]({trace[1]})",
     ]
     assert found["fields"][0] == {"title": "denials", "value": "3", "short": True}
     assert attachment(replace(MESSAGE, kind="withdrawn"))["color"] == "#2b8a3e"
