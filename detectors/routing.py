@@ -119,6 +119,12 @@ class Desk:
         return Facts(alert["severity"], alert["detector"], names, alert["tenant"], tags)
 
     @property
+    def fallback(self) -> Route | None:
+        """Who is told of what reaches nobody."""
+        name = self.tree.fallback if self.tree else None
+        return next((route for route in self.routes if route.name == name), None)
+
+    @property
     def names(self) -> tuple[str, ...]:
         return tuple(route.name for route in self.routes)
 

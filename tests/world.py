@@ -11,7 +11,7 @@ import msgspec
 from detectors import applying, detector, engine, telling
 from detectors.detector import Detector
 from detectors.engine import Engine, Tick
-from detectors.routing import Desk, Route
+from detectors.routing import Desk, Route, furnished
 from gatewatch.parts import put_policy
 from ingest.apply import Landed
 from ingest.batch import Batch, Line
@@ -81,11 +81,13 @@ class World:
         step: Callable[[str], None] | None = None,
         only: Sequence[str] | None = None,
         adapters: Path | None = None,
+        tree: dict[str, Any] | None = None,
         **engine: Any,
     ) -> None:
-        """`only`: with these detectors, not with all. `engine`: how it judges, see Engine."""
+        """`only`: with these detectors, not with all. `tree`: the table [routing]. `engine`: how it
+        judges, see Engine."""
         folder.mkdir(parents=True, exist_ok=True)
-        self.folder, self.routes = folder, routes
+        self.folder, self.routes, self.tree = folder, routes, tree
         self.store = open_store(folder / "gatewatch.duckdb")
         self.ledger = Ledger(folder / "gatewatch.ledger")
         steps: dict[str, Any] = {"own_adapters": adapters} | ({"step": step} if step else {})
@@ -109,7 +111,9 @@ class World:
         tick = self.engine.judge(now)
         with self.store.writing() as db:
             applying.catch_up(db)
-            tick.told = telling.tell(db, self.detectors, Desk(self.routes, "http://here"), now)
+            tags = {name: each.tags for name, each in self.detectors.items()}
+            desk = furnished(Desk(self.routes, "http://here"), db, self.tree, tags)
+            tick.told = telling.tell(db, self.detectors, desk, now)
         return tick
 
     def rows(self, sql: str, **params: Any) -> list[dict[str, Any]]:

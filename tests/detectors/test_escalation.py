@@ -1,0 +1,143 @@
+"""Who hears of an alert that nobody takes: each step once, whatever happens in between."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Protocol
+
+import pytest
+
+from tests.kit_duty import STEPS, TREE, Duty
+
+
+class Called(Protocol):
+    """The fixture that makes a Duty."""
+
+    def __call__(self, tree: dict[str, Any] | None = None, **more: Any) -> Duty: ...
+
+
+@pytest.fixture
+def called(tmp_path: Path) -> Iterator[Called]:
+    """Makes a Duty whose agent a1 was refused three times, of which ops is told at minute 3."""
+    made: list[Duty] = []
+
+    def one(tree: dict[str, Any] | None = None, **more: Any) -> Duty:
+        made.append(Duty(tmp_path / str(len(made)), tree, **more))
+        made[-1].denials(0, 1, 2)
+        assert made[-1].tick(3) == ["ops open"]
+        return made[-1]
+
+    yield one
+    for each in made:
+        each.world.close()
+
+
+def going_on(duty: Duty, until: int) -> None:
+    """The agent is refused again and again, so that its alert stays open."""
+    duty.denials(*range(8, until, 5))
+
+
+def test_each_step_is_told_once_when_its_time_has_come(called: Called) -> None:
+    duty = called()
+    going_on(duty, 80)
+
+    assert duty.tick(17.9) == []
+    assert duty.tick(18) == ["lead escalated"]
+    assert duty.tick(19) == []
+    assert duty.tick(62.9) == []
+    assert duty.tick(63) == ["boss escalated", "ops reminder"]
+    assert duty.tick(70) == []
+    message = duty.message("lead", "escalated")
+    assert message.facts[0] == (
+        "comes to you because", "nobody has acknowledged it within 15 minutes",
+    )  # fmt: skip
+    assert message.alert == duty.alert["alert_id"]
+    noted = "SELECT detail FROM alert_events WHERE what = 'escalated' ORDER BY ts"
+    assert [row["detail"] for row in duty.world.rows(noted)] == [
+        "lead: nobody has acknowledged it within 15 minutes",
+        "boss: nobody has acknowledged it within 60 minutes",
+    ]
+
+
+def test_who_was_told_by_a_step_is_told_that_it_is_over(called: Called) -> None:
+    duty = called()
+    duty.denials(8, 13)
+    assert duty.tick(18) == ["lead escalated"]
+
+    told = [each for m in range(30, 60, 5) for each in duty.tick(m)]
+
+    assert told == ["lead resolved", "ops resolved"]
+
+
+def test_an_acknowledgement_a_verdict_and_the_end_stop_it(called: Called) -> None:
+    acked, over = called(), called()
+    going_on(acked, 80)
+
+    acked.tick(18)
+    acked.ack(19)
+    assert "boss escalated" not in [each for m in range(20, 90, 5) for each in acked.tick(m)]
+
+    later = [each for m in range(17, 80, 7) for each in over.tick(m)]
+    assert later == ["ops resolved"]
+
+
+def test_a_restart_and_a_rebuild_tell_nobody_twice_and_forget_nothing(called: Called) -> None:
+    duty = called()
+    going_on(duty, 80)
+    duty.tick(18)
+
+    duty.restart()
+    assert duty.tick(19) == []
+    duty.rebuild()
+    assert duty.tick(20) == []
+    assert duty.tick(62) == []
+    duty.rebuild()
+    assert "boss escalated" in duty.tick(63)
+    duty.rebuild()
+    assert duty.tick(64) == []
+
+
+def test_what_came_due_while_the_service_was_down_is_told_when_it_is_back(called: Called) -> None:
+    duty = called()
+    going_on(duty, 80)
+    duty.restart()
+
+    assert duty.tick(75) == ["boss escalated", "lead escalated", "ops reminder"]
+
+
+def test_a_step_does_not_move_with_the_hour(called: Called) -> None:
+    night = {"when": {"from": "09:10", "to": "22:00"}, "to": ["soc"], "escalate": []}
+    duty = called(TREE | {"routes": [night]})
+    going_on(duty, 30)
+
+    assert duty.tick(18) == ["lead escalated"]  # ops was told at 09:03, by the top
+
+
+def test_what_gets_worse_has_the_steps_of_its_new_route_from_the_same_start(
+    called: Called,
+) -> None:
+    critical = {"severity": ["critical"], "to": ["soc"], "escalate": STEPS[0] | {"to": ["boss"]}}
+    duty = called({"to": ["ops"], "routes": [critical]})
+    duty.denials(8, 13)
+    assert duty.tick(18) == []
+
+    with duty.world.store.writing() as db:
+        db.execute("UPDATE alerts SET severity = 'critical'")
+
+    assert duty.tick(20) == ["boss escalated", "soc worse"]
+
+
+def test_a_receivers_own_filter_has_the_last_word(called: Called) -> None:
+    deaf = {"lead": {"type": "slack", "webhook": "https://hooks.slack.com/services/FAKE",
+                     "min_severity": "critical"}}  # fmt: skip
+    duty = called(receivers=deaf)
+    going_on(duty, 30)
+
+    assert duty.tick(20) == []
+
+
+def test_without_steps_nothing_is_looked_at(called: Called) -> None:
+    duty = called({"to": ["ops"]})
+    going_on(duty, 80)
+
+    assert duty.tick(60) == []
+    assert duty.world.rows("SELECT * FROM escalations") == []
