@@ -9,7 +9,6 @@ Reads: nothing. Writes: nothing. Next: detectors/addresses.py.
 import ipaddress
 import logging
 import os
-import re
 import sys
 from typing import Any
 
@@ -20,19 +19,33 @@ from detectors.handing import Order, Report
 
 GOING = ("socket.connect", "socket.sendto", "socket.sendmsg")
 STARTING = ("subprocess.Popen", "os.system", "os.exec", "os.posix_spawn", "os.fork", "pty.spawn")
-STATUS = re.compile(r"\berror=([1-5]\d\d)\b")  # how the library's plug-ins end their warnings
 
 
-class Heard(logging.Handler):
-    """Of what the library logs, only the last HTTP status is kept: the text holds URLs."""
+class Ear:
+    """Hears what services answer, below the library: it tells yes or no, and logs the rest."""
 
     def __init__(self) -> None:
-        super().__init__(logging.WARNING)
         self.status = 0
+        self.doubt = False  # a request was sent, and nothing came back
 
-    def emit(self, record: logging.LogRecord) -> None:
-        if found := STATUS.search(record.getMessage()):
-            self.status = int(found[1])
+    def listen(self) -> None:
+        """From now on, in this whole process."""
+        import requests
+        import urllib3
+
+        send = requests.adapters.HTTPAdapter.send
+
+        def heard(adapter: Any, request: Any, **more: Any) -> Any:
+            try:
+                response = send(adapter, request, **more)
+            except requests.RequestException as error:
+                broken = error.args and isinstance(error.args[0], urllib3.exceptions.ProtocolError)
+                self.doubt = bool(broken) or isinstance(error, requests.ReadTimeout)
+                raise
+            self.status, self.doubt = response.status_code, False
+            return response
+
+        requests.adapters.HTTPAdapter.send = heard  # type: ignore[assignment,method-assign]
 
 
 class Watch:
@@ -69,15 +82,14 @@ def send(order: Order) -> Report:
         import apprise
     except ImportError:
         return Report(why="the library is not installed: pip install 'gatewatch[apprise]'")
-    heard, watch = Heard(), Watch(order.allow_private)
+    ear, watch = Ear(), Watch(order.allow_private)
+    ear.listen()
     sys.addaudithook(watch)
-    logger = logging.getLogger("apprise")
-    logger.addHandler(heard)
-    logger.propagate = False
-    asset = apprise.AppriseAsset(http_redirects=False)
-    service = apprise.Apprise.instantiate(order.url, asset=asset)
+    logging.disable()  # it logs URLs
+    service = apprise.Apprise.instantiate(order.url)
     if service is None:
         return Report(why="the library knows no such URL, or something in it is missing")
+    service.verify_certificate, service.redirects = True, False  # whatever the URL says
     scheme = order.url.partition("://")[0].lower()
     if not order.allow_http and scheme in _words(service.protocol):
         return Report(forbidden=f"the address says {scheme}, which is sent without TLS")
@@ -87,7 +99,7 @@ def send(order: Order) -> Report:
             body=order.body, title=order.title, notify_type=order.tone, body_format="text"
         )
     )
-    return Report(taken, heard.status, "", "" if taken else watch.forbidden)
+    return Report(taken, ear.status, ear.doubt, "", "" if taken else watch.forbidden)
 
 
 def _words(protocol: object) -> tuple[object, ...]:

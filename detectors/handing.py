@@ -38,6 +38,7 @@ class Report(msgspec.Struct, frozen=True):
 
     taken: bool = False
     status: int = 0
+    doubt: bool = False
     why: str = ""
     forbidden: str = ""
 
@@ -62,6 +63,8 @@ class Library(httpx.BaseTransport):
         report = self._send(order, seconds)
         if report.forbidden:
             raise ForbiddenError(report.forbidden)
+        if report.doubt and not report.taken:
+            raise httpx.ReadTimeout("ReadTimeout")
         answer = Passed(report.taken, report.status, report.why)
         return httpx.Response(200, extensions={"answer": answer}, request=request)
 
