@@ -113,7 +113,7 @@ def _bare(message: Message, worded: Parts) -> dict[str, Any]:
 def _fallback(message: Message, worded: Parts) -> str:
     """What a notification shows, and whoever sees no blocks."""
     head = f"{worded.state} {worded.notes}".rstrip()
-    return f"{head}\n{worded.title}\n{_link(worded.open_link, message.link)}"
+    return f"{head}\n{worded.title}\n{_safe(worded.open_link)}: {_address(message.link)}"
 
 
 def _sections(lines: list[str]) -> Iterator[str]:
@@ -153,7 +153,11 @@ def _links(message: Message, worded: Parts, buttons: bool) -> dict[str, Any]:
 
 
 def _link(label: str, url: str) -> str:
-    return f"<{url.replace('&', '&amp;')}|{_safe(label)}>"
+    return f"<{_address(url)}|{_safe(label)}>"
+
+
+def _address(url: str) -> str:
+    return url.replace("&", "&amp;")
 
 
 def _section(text: str) -> dict[str, Any]:
