@@ -151,6 +151,11 @@ def land(db: Db, batch: Batched, number: int, detail: dict[str, Any], folder: Pa
         " (SELECT alert_id FROM alerts WHERE status <> 'open')",
         [done.high_before],
     )
+    db.execute(  # that they went out stays in `operator_log`; what was given up stays here
+        "DELETE FROM deliveries WHERE state IN ('delivered', 'accepted') AND done_at < ?"
+        " AND alert_id NOT IN (SELECT alert_id FROM alerts WHERE status = 'open')",
+        [done.high_before],
+    )
     noted = [batch.place(number), batch.at, done.before, done.floor, done.lines]
     db.execute("INSERT INTO prunes VALUES (?, ?, ?, ?, ?)", noted)
 

@@ -200,6 +200,27 @@ def test_a_pruning_that_ends_anywhere_is_finished_by_the_next(
         each.close()
 
 
+def test_messages_that_went_out_long_ago_go_and_what_was_given_up_stays(world: World) -> None:
+    now = at(26 * DAY)
+    judged(world, now)
+    with world.store.writing() as db:
+        for name, state, day in (
+            ("old", "delivered", -60), ("taken", "accepted", -60), ("dead", "dead", -60),
+            ("owed", "pending", -60), ("new", "delivered", 25),
+        ):  # fmt: skip
+            db.execute(
+                "INSERT INTO deliveries (delivery_id, receiver, alert_id, kind, severity,"
+                " created_at, message, state, attempts, next_at, done_at) VALUES"
+                " ($id, 'ops', 'al_gone', 'open', 'low', $at, '{}', $state, 1, $at, $at)",
+                {"id": name, "at": at(day * DAY), "state": state},
+            )
+
+    assert pruned(world, now)
+
+    left = {row["delivery_id"] for row in world.rows("SELECT delivery_id FROM deliveries")}
+    assert left == {"dead", "owed", "new"}
+
+
 def test_what_reaches_back_to_what_was_pruned_is_not_judged_again(world: World) -> None:
     now = at(25 * DAY + 120)
     pruned(world, now)
