@@ -27,6 +27,7 @@ FIRST, LONGEST = 5.0, 900.0  # seconds of back-off: doubled from the first to th
 UNSURE = 60.0  # seconds before a message is repeated that may have arrived
 TAKEN = 1.0  # seconds until the next look, where another worker has the message in hand
 LATE = timedelta(minutes=30)
+SOON = 10.0  # seconds that a message rather waits for its turn than loses itself in a digest
 MARK = 1_800.0  # full and half hours, at which everybody's scheduled messages go out
 BEFORE, AFTER = 5.0, 5.0  # seconds around such a mark in which nothing is sent
 
@@ -79,10 +80,10 @@ class Worker:
         due = [each for each, seconds in zip(due, holds, strict=True) if not seconds]
         if not due:
             return min(holds)
-        free, wait = self._room(now, due[0].severity == "critical")
+        free, soon, wait = self._room(now, due[0].severity == "critical")
         if free < 1:
             return wait
-        return self._send(self._pack(due, free, now), now)
+        return self._send(self._pack(due, free, soon, now), now)
 
     def _send(self, parcel: Parcel | None, now: datetime) -> float:
         if parcel is None or not settling.begin(self._store, self.route.name, parcel, now):
@@ -116,12 +117,14 @@ class Worker:
             log.error("receiver %s: %d given up: %s", self.route.name, given_up, reason)
         self._tell_another(it, given_up, reason)
 
-    def _pack(self, due: Sequence[Owed], free: int, now: datetime) -> Parcel | None:
-        """One message alone, as long as digests in the remaining slots could carry the rest; after
-        a time in which the service wanted nothing, what has gathered meanwhile at once."""
+    def _pack(self, due: Sequence[Owed], free: int, soon: int, now: datetime) -> Parcel | None:
+        """One message alone, as long as digests in the remaining slots could carry the rest, or all
+        of it can go out soon; after a time in which the service wanted nothing, what has gathered
+        meanwhile at once."""
         name, first, manners = self.route.name, due[0], self._manners
         together = [each for each in due if each.delivery_id not in self._alone]
-        crowd = len(due) - 1 > (free - 1) * manners.bundle or any(each.limited for each in together)
+        crowd = len(due) > soon and len(due) - 1 > (free - 1) * manners.bundle
+        crowd = crowd or any(each.limited for each in together)
         if manners.digest and crowd and first in together and len(together) > 1:
             members = loaded(self._store, name, together[: manners.bundle], manners.digest)
             return digest(members, self.route.language, now) if members else None
@@ -131,12 +134,13 @@ class Worker:
             return Parcel(message.delivery, message, (one,))
         return None
 
-    def _room(self, now: datetime, critical: bool) -> tuple[int, float]:
-        """Free slots, and the seconds until there is one. A quarter is kept for critical alerts.
+    def _room(self, now: datetime, critical: bool) -> tuple[int, int, float]:
+        """Slots that are free, that are or become so soon, and the seconds until there is one. A
+        quarter is kept for critical alerts.
 
         The sends of the last seconds are read from the store: a restart forgets none of them.
         """
-        free, wait = 1_000, 0.0
+        free, soon, wait = 1_000, 1_000, 0.0
         for count, window in self._manners.limits:
             allowed = count if critical else count - count // 4
             rows = self._store.rows(
@@ -145,10 +149,11 @@ class Worker:
                 receiver=self.route.name, since=now - timedelta(seconds=window),
             )  # fmt: skip
             free = min(free, allowed - len(rows))
+            soon = min(soon, max(allowed - len(rows), int(allowed * SOON / window)))
             if len(rows) >= allowed:
                 over: timedelta = rows[allowed - 1]["ts"] + timedelta(seconds=window) - now
                 wait = max(wait, over.total_seconds())
-        return free, wait
+        return free, soon, wait
 
     def _closed(self, now: datetime) -> float:
         """Seconds for which the service asked to be left alone: the limit is the receiver's."""

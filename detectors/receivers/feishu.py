@@ -53,7 +53,7 @@ MANY = "too many request"  # what a 9499 says that is no bad request (nightingal
 SKEW = timedelta(minutes=5)
 TEMPLATES = {"critical": "red", "high": "orange", "medium": "yellow", "low": "blue"}
 OVER = "green"
-HEAD = 60  # code points of a title that a card's header shows on a telephone
+HEAD = 80  # code points of a title that a card's header shows on a telephone
 BREAK = str.maketrans({"<": "<\u200b", "@": "@\u200b"})
 
 
