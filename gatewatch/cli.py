@@ -10,7 +10,19 @@ import typer
 from detectors.explain import UnknownAlertError
 from gatewatch import pushing
 from gatewatch.client import ServiceError
-from gatewatch.commands import coverage, data, deliveries, demo, ledger, look, push, run, triage, tuning
+from gatewatch.commands import (
+    contain,
+    coverage,
+    data,
+    deliveries,
+    demo,
+    ledger,
+    look,
+    push,
+    run,
+    triage,
+    tuning,
+)
 from gatewatch.commands.terminal import err, printable
 from ingest.config import ConfigError
 from ingest.export import ExportError
@@ -28,12 +40,12 @@ app = typer.Typer(
 for function in (
     demo.demo, run.init, data.ingest, tuning.tune, look.alerts, look.explain,
     triage.ack, triage.verdict, triage.reopen, triage.assign, triage.comment, triage.silence,
-    triage.silences, run.serve, run.mine, data.sql, coverage.coverage, run.doctor,
-    ledger.rebuild, push.unpush,
+    triage.silences, contain.pause, contain.resume, contain.pauses, run.serve, run.mine, data.sql,
+    coverage.coverage, run.doctor, ledger.rebuild, push.unpush,
 ):  # fmt: skip
     app.command()(function)
 app.add_typer(deliveries.app, name="deliveries")
-for function in (tuning.detect, ledger.verify, ledger.export, ledger.prune):
+for ending in (tuning.detect, ledger.verify, ledger.export, ledger.prune):
     app.command()(pushing.told(ending))  # these end before anybody could scrape them
 app.command("test-send")(run.send)
 app.command("why-not")(tuning.why_not)

@@ -119,6 +119,29 @@ class Remote:
         """Keep what the miner found, for the pages."""
         self._ask("POST", "/v1/mined", json={"results": results, "rules": rules, "actor": "mine"})
 
+    def pause_preview(self, asked: dict[str, str]) -> dict[str, Any]:
+        """Who would be asked to pause whom, until when."""
+        told: dict[str, Any] = self._ask("POST", "/v1/pauses/preview", json=asked).json()
+        return told
+
+    def pause(self, asked: dict[str, str]) -> list[dict[str, Any]]:
+        """Order a pause; a row a gate."""
+        rows: list[dict[str, Any]] = self._ask("POST", "/v1/pauses", json=asked).json()
+        return rows
+
+    def resume(self, pause: str, actor: str, reason: str) -> None:
+        self._ask(
+            "POST",
+            f"/v1/pauses/{quote(pause, safe='')}/resume",
+            json={"actor": actor, "reason": reason},
+        )
+
+    def pauses(self, **of: str | None) -> list[dict[str, Any]]:
+        """All, of an `alert`, or one `pause`; a row a gate."""
+        asked = {key: value for key, value in of.items() if value}
+        rows: list[dict[str, Any]] = self._ask("GET", "/v1/pauses", params=asked).json()
+        return rows
+
     def explain(self, alert_id: str) -> dict[str, Any]:
         told: dict[str, Any] = self._ask("GET", f"/v1/alerts/{alert_id}/explain").json()
         return told
