@@ -11,7 +11,6 @@ import json
 import re
 from collections.abc import Callable
 from datetime import datetime
-from functools import partial
 from typing import Any, Literal
 
 import httpx
@@ -104,18 +103,16 @@ def _connector(response: httpx.Response, said: str) -> Outcome:
 def _request(message: Message, worded: Parts, options: Options, part: int) -> httpx.Request:
     """With as many lines as both measures allow, each divided by `part`."""
     block = _run if options.flavour == "workflow" else _marked_block
-    sample = partial(block, fontType="Monospace")
     empty = _payload(message, worded, block, [])
-    fits = [
-        _fitting(worded, ROOM // part - len(wire(empty)), lambda text: len(wire(sample(text)))),
-        _fitting(worded, TWICE // part - _twice(empty), lambda text: _twice(sample(text))),
-    ]
-    payload = _payload(message, worded, block, min(fits, key=len))
+    once, twice = max(1, ROOM // part - len(wire(empty))), max(1, TWICE // part - _twice(empty))
+
+    def size(text: str) -> int:  # on the scale of `twice`: whichever measure it fills more of
+        said = block(text, fontType="Monospace")
+        return max(_twice(said), (len(wire(said)) + 1) * twice // once + 1)
+
+    lines = fit(worded.lines, worded.total, twice, size, worded.rest)
+    payload = _payload(message, worded, block, lines)
     return httpx.Request("POST", options.address, json=payload)
-
-
-def _fitting(worded: Parts, room: int, size: Callable[[str], int]) -> list[str]:
-    return fit(worded.lines, worded.total, room, lambda text: size(text) + 1, worded.rest)
 
 
 def _payload(

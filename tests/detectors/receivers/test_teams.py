@@ -58,6 +58,17 @@ def test_case_b110_what_the_connector_finds_too_long_is_shortened_once() -> None
     assert (again.hint, len(sent)) == ("too_long", 2)
 
 
+@pytest.mark.parametrize("text", ["x" * 400, "案" * 150, '"\\' * 120, 'a案"' * 70])
+def test_no_number_of_lines_breaks_either_measure(text: str) -> None:
+    for count in range(1, 60, 3):
+        _, sent = exchange(
+            "teams", yes("teams"), message=replace(MESSAGE, evidence=(text,) * count)
+        )
+        body = sent[0].content
+        assert len(body) <= 20_000
+        assert len(json.dumps(json.dumps(json.loads(body)))) <= 28_672
+
+
 @pytest.mark.parametrize(
     ("text", "outcome"),
     [
