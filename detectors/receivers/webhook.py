@@ -11,7 +11,7 @@ from typing import Any
 import httpx
 
 from detectors.phrases import FACT, LINE, NAME, RESPOND, TITLE
-from detectors.receivers import Delivered, Flow, Hook, Manners, Message, judge
+from detectors.receivers import Delivered, Flow, Hook, Manners, Message, Refused, judge
 from detectors.shorten import cut, plain
 from ingest.config import Secret
 
@@ -22,10 +22,11 @@ webhook = "https://soc.example/hooks/gatewatch-FAKE0001"
 secrets = ["whsec_AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8="]
 """
 YES = (204, "")
-MANNERS = Manners(limits=((5, 1.0),), total=15.0, digest=False, keyed=True)
+MANNERS = Manners(limits=((5, 1.0),), total=15.0, digest=False, keyed=True, mirrors=True)
 
 ROOM = 20_000  # bytes of a body; Standard Webhooks advises to stay below 20 kB
 PREFIX = "whsec_"
+OF_MANY = ("storm", "calm", "digest", "daily")  # kinds that are not about one alert
 
 
 class Options(Hook, frozen=True, forbid_unknown_fields=True):
@@ -51,6 +52,8 @@ def deliver(message: Message, options: Options, now: datetime) -> Flow:
         headers["webhook-signature"] = signature(signed, options.secrets)
     url = options.webhook.reveal
     response = yield httpx.Request("POST", url, headers=headers, content=content)
+    if response.status_code == 410:  # "should disable the endpoint", says the specification
+        return Refused("HTTP 410", "clientError", "gone")
     return judge(response, now) or Delivered()  # any 2xx is a yes
 
 
@@ -72,8 +75,10 @@ def _key(secret: Secret) -> bytes:
 
 
 def _payload(message: Message) -> dict[str, Any]:
-    """What is sent. A cut takes evidence, then facts, from the last; the totals count all."""
+    """What is sent: docs/receivers/webhook.schema.json. A cut takes evidence, then parameters, then
+    facts, from the last; the totals count all."""
     facts: dict[str, str] = {}
+    params: dict[str, str] = {}
     evidence: list[str] = []
     data: dict[str, Any] = {
         "alert_id": message.alert,
@@ -84,22 +89,29 @@ def _payload(message: Message) -> dict[str, Any]:
         "late": message.late,
         "detector": message.detector,
         "severity": message.severity,
+        "tenant": _short(message.tenant, TITLE),
         "subject": _short(message.subject, TITLE),
         "title": _short(message.title, TITLE),
         "respond": _short(message.respond, RESPOND),
+        "local_time": message.at_local,
         "link": message.link,
+        "links": dict(message.buttons),
         "facts_total": len(message.facts),
         "facts": facts,
-        "evidence_total": len(message.evidence),
+        "params_total": len(message.params),
+        "params": params,
+        "evidence_total": max(message.events, len(message.evidence)),
         "evidence": evidence,
     }
-    payload = {"type": f"gatewatch.alert.{message.kind}", "timestamp": message.at, "data": data}
+    about = "" if message.kind in OF_MANY else "alert."
+    payload = {"type": f"gatewatch.{about}{message.kind}", "timestamp": message.at, "data": data}
     room = ROOM - len(_encode(payload))
-    for name, value in message.facts:
-        name, value = _short(name, NAME), _short(value, FACT)
-        if (room := room - len(_encode({name: value}))) < 0:
-            return payload
-        facts[name] = value
+    for pairs, found in ((message.facts, facts), (message.params, params)):
+        for name, value in pairs:
+            name, value = _short(name, NAME), _short(value, FACT)
+            if (room := room - len(_encode({name: value}))) < 0:
+                return payload
+            found[name] = value
     for line in message.evidence:
         line = _short(line, LINE)
         if (room := room - len(_encode(line)) - 1) < 0:

@@ -1,14 +1,19 @@
 import json
+import re
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
+from typing import Any, get_args
 
+import httpx
 import msgspec
 import pytest
 
-from detectors.receivers import webhook
+from detectors.receivers import Delivered, Kind, Refused, webhook
 from detectors.receivers.webhook import signature
 from ingest.config import ConfigError, Secret, convert
-from tests.kit_receivers import MESSAGE, deliver, exchange, yes
+from tests.fakes import check, load, tell
+from tests.fakes.webhook import SCHEMA, Fake
+from tests.kit_receivers import MESSAGE, NOW, ROOT, deliver, exchange, yes
 
 A = Secret("whsec_AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=")
 B = Secret("whsec_ICEiIyQlJicoKSorLC0uLzAxMjM0NTY3ODk6Ozw9Pj8=")
@@ -78,3 +83,86 @@ def test_without_secrets_nothing_is_signed() -> None:
 
     assert "webhook-signature" not in sent[0].headers
     assert msgspec.json.decode(sent[0].content)["data"]["severity"] == "high"
+
+
+@pytest.mark.parametrize("kind", get_args(Kind))
+def test_every_kind_keeps_to_the_published_schema(kind: Kind) -> None:
+    message = replace(MESSAGE, kind=kind, evidence=MESSAGE.evidence[:3], events=40)
+
+    body = json.loads(deliver("webhook", yes("webhook"), message=message)[1].content)
+
+    check(body, SCHEMA)
+    of_many = kind in ("storm", "calm", "digest", "daily")
+    assert body["type"] == (f"gatewatch.{kind}" if of_many else f"gatewatch.alert.{kind}")
+    assert body["data"]["evidence_total"] == 40
+
+
+def test_the_schema_knows_every_key_that_is_sent_and_no_other() -> None:
+    data = json.loads(deliver("webhook", yes("webhook"))[1].content)["data"]
+
+    assert SCHEMA["properties"]["data"]["properties"].keys() == data.keys()
+
+
+def test_the_example_in_the_book_keeps_to_the_schema() -> None:
+    page = (ROOT / "docs/receivers/webhook.md").read_text(encoding="utf-8")
+    [example] = re.findall(r"```json\n(.*?)```", page, re.DOTALL)
+
+    check(json.loads(example), SCHEMA)
+
+
+def test_what_a_program_may_act_on_is_there() -> None:
+    message = replace(
+        MESSAGE,
+        evidence=("one",),
+        tenant="acme",
+        at_local="2026-03-10 17:03:00 +0800",
+        params=(("filter.region", "EU"), ("(+3 more)", "")),
+        buttons=(("ack", "https://gatewatch.example/a"),),
+    )
+
+    data = json.loads(deliver("webhook", yes("webhook"), message=message)[1].content)["data"]
+
+    assert data["links"] == {"ack": "https://gatewatch.example/a"}
+    assert data["params"] == {"filter.region": "EU", "(+3 more)": ""}
+    assert (data["tenant"], data["local_time"]) == ("acme", "2026-03-10 17:03:00 +0800")
+
+
+def test_a_cut_takes_evidence_then_parameters_then_facts() -> None:
+    many = tuple((f"{each}", "x" * 150) for each in range(100))
+    message = replace(MESSAGE, facts=many[:60], params=many)
+
+    sent = deliver("webhook", yes("webhook"), message=message)[1].content
+
+    data = json.loads(sent)["data"]
+    assert len(sent) <= 20_000
+    assert (len(data["facts"]), data["evidence"]) == (60, [])
+    assert 0 < len(data["params"]) < data["params_total"] == 100
+
+
+def test_410_is_the_end_and_says_so() -> None:
+    outcome, sent = exchange("webhook", httpx.Response(410))
+
+    assert (outcome, len(sent)) == (Refused("HTTP 410", "clientError", "gone"), 1)
+
+
+def test_during_a_change_of_keys_both_the_old_and_the_new_one_fit() -> None:
+    options = webhook.Options(Secret("https://soc.example/"), (A, B))
+    fakes: list[Any] = [
+        load("webhook", webhook.Options(options.webhook, (each,))) for each in (A, B)
+    ]
+
+    for fake in fakes:
+        assert tell(fake, "webhook", options=options) == Delivered()
+
+
+def test_each_attempt_is_signed_for_its_moment_under_the_same_id() -> None:
+    fake = load("webhook")
+    assert isinstance(fake, Fake)
+
+    tell(fake, "webhook", now=NOW)
+    fake.now += timedelta(hours=2)
+    assert tell(fake, "webhook", replace(MESSAGE, repeat=True)) == Delivered()
+    stale = tell(fake, "webhook", now=NOW)
+
+    assert fake.twice == ["dl_0001"]
+    assert stale == Refused("HTTP 401", "authError", "token")
