@@ -32,7 +32,7 @@ BEGIN = ("open", "unsilenced")  # kinds of which people learn that there is some
 # What had stopped and goes on as another alert still stands: see alerts.continues.
 STANDING = """
     told_at IS NOT NULL AND NOT closed_told AND NOT backfill AND acked_at IS NULL
-    AND verdict IS NULL AND (status = 'open' OR (status = 'resolved' AND alert_id IN
+    AND verdict IS NULL AND (status = 'open' OR (status = 'resolved' AND alerts.alert_id IN
         (SELECT continues FROM alerts WHERE status = 'open' AND continues IS NOT NULL)))
 """
 SINCE = f"""
@@ -52,8 +52,11 @@ SINCE = f"""
     )
 """
 DUE = f"""
-    WITH standing AS (
-        SELECT alert_id, hash(severity, about, $version) AS key FROM alerts WHERE {STANDING}
+    WITH standing AS (  -- another telling, or another severity, is looked at anew
+        SELECT alerts.alert_id, hash(severity, about, tellings, r.at, $version) AS key
+        FROM alerts LEFT JOIN (SELECT alert_id, max(ts) AS at FROM alert_events
+            WHERE what = 'retaken' GROUP BY ALL) r ON r.alert_id = alerts.alert_id
+        WHERE {STANDING}
     ),
     asked AS MATERIALIZED (
         SELECT s.* FROM standing s LEFT JOIN escalations e

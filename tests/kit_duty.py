@@ -7,7 +7,7 @@ from typing import Any
 import httpx
 import msgspec
 
-from detectors import outbox, triage
+from detectors import outbox, silences, triage
 from detectors.receivers import Message
 from detectors.routing import load
 from detectors.worker import Worker
@@ -84,6 +84,10 @@ class Duty:
     def ack(self, minutes: float) -> None:
         store, lander = self.world.store, self.world.lander
         triage.acknowledge(store, lander, self.alert["alert_id"], "wang", "", at(minutes))
+
+    def silence(self, minutes: float, until: float) -> None:
+        wanted, world = silences.Matchers(detector="deny_retry"), self.world
+        silences.add(world.store, world.lander, wanted, at(until), "wang", "known", at(minutes))
 
     def rows(self) -> list[dict[str, Any]]:
         return self.world.rows(

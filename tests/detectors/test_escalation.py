@@ -6,7 +6,9 @@ from typing import Any, Protocol
 
 import pytest
 
+from detectors import triage
 from tests.kit_duty import STEPS, TREE, Duty
+from tests.world import at
 
 
 class Called(Protocol):
@@ -124,6 +126,44 @@ def test_what_gets_worse_has_the_steps_of_its_new_route_from_the_same_start(
         db.execute("UPDATE alerts SET severity = 'critical'")
 
     assert duty.tick(20) == ["boss escalated", "soc worse"]
+
+
+def test_while_a_silence_hides_it_no_step_is_told_and_its_clock_begins_anew(called: Called) -> None:
+    duty = called()
+    going_on(duty, 60)
+    duty.silence(10, until=20)
+
+    assert duty.tick(18) == []
+    assert duty.tick(21) == ["ops unsilenced"]
+    assert duty.tick(35) == []
+    assert duty.tick(36) == ["lead escalated"]
+
+
+def test_what_was_taken_back_is_escalated_after_its_time_again(called: Called) -> None:
+    duty = called()
+    going_on(duty, 80)
+    duty.tick(18)
+    duty.ack(20)
+    assert duty.tick(30) == []
+    world = duty.world
+    triage.reopen(world.store, world.lander, duty.alert["alert_id"], "li", "", at(30))
+
+    assert duty.tick(44) == []
+    assert duty.tick(45) == ["lead escalated"]
+
+
+def test_trouble_that_comes_back_after_its_end_was_told_is_escalated_anew(called: Called) -> None:
+    duty = called()
+    duty.denials(8, 13)
+    assert [each for m in range(18, 60, 5) for each in duty.tick(m)] == [
+        "lead escalated", "lead resolved", "ops resolved",
+    ]  # fmt: skip
+
+    duty.denials(*range(23, 33, 5), *range(38, 115, 5))  # late lines: it never stopped
+
+    told = {m: duty.tick(m) for m in range(90, 107)}
+    assert told[90] == ["ops open"]
+    assert told[105] == ["lead escalated"]
 
 
 def test_a_receivers_own_filter_has_the_last_word(called: Called) -> None:
