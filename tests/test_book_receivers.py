@@ -7,7 +7,7 @@ import email
 import email.policy
 import json
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from functools import cache
 from typing import Any
 
@@ -18,8 +18,9 @@ import pytest
 from detectors import receivers
 from detectors.receivers import Delivered, Handed, Language, Mail, Message
 from detectors.sample import sample
+from ingest.config import Secret
 from tests import fakes
-from tests.kit_receivers import ROOT
+from tests.kit_receivers import ROOT, example
 
 PAGES = ROOT / "docs" / "receivers"
 MARK = "<!-- rendered -->"
@@ -28,6 +29,7 @@ URL, ZONE = "https://gatewatch.example", "Asia/Shanghai"
 AT = datetime(2026, 3, 10, 9, 3, tzinfo=UTC)
 BUTTONS = (("ack", f"{URL}/links/FAKE.ack"), ("pause", f"{URL}/links/FAKE.pause"))
 LANGUAGES: dict[Language, str] = {"en": "English", "zh": "Chinese"}
+SIGNING = ("sign_key", "secrets")
 LONG = '案"*<' * 2_000
 every = pytest.mark.parametrize("name", receivers.names())
 
@@ -104,44 +106,49 @@ def longest(name: str) -> int:
                else request.content)  # fmt: skip
 
 
-def threaded(name: str) -> str:
-    """Where the end of an alert stands."""
+def ended(name: str) -> tuple[Delivered, fakes.Seen]:
+    """What a service answers to an alert, and how its end is seen a minute later."""
     fake = fakes.load(name)
     begun = fakes.tell(fake, name, told("en"))
     assert isinstance(begun, Delivered)
-    fakes.tell(
-        fake, name, replace(told("en"), kind="resolved", delivery="dl_2", reply_to=begun.handle)
-    )
-    if not receivers.load(name, "book").MANNERS.digest:
-        return "the same alert, by its id"
-    return "with its beginning" if fake.accepted[-1].reply_to else "a message of its own"
+    over = replace(told("en"), kind="resolved", delivery="dl_2", reply_to=begun.handle)
+    fake.now += timedelta(minutes=1)
+    assert isinstance(fakes.tell(fake, name, over), Delivered)
+    return begun, fake.accepted[-1]
 
 
 def row(name: str) -> str:
     """A line of the list."""
     module = receivers.load(name, "book")
-    manners, fields = module.MANNERS, {*module.Options.__struct_fields__}
+    manners, (options, _) = module.MANNERS, example(name)
     rates = " and ".join(f"{count} in {seconds:g} s" for count, seconds in manners.limits)
-    status, text = getattr(module, "YES", ("", ""))
-    yes = f"{status} `{text}`" if text else f"{status}"
+    held_back = [
+        f"`{field}`" + (" (signs)" if field in SIGNING else "")
+        for field in options.__struct_fields__
+        if secret_in(getattr(options, field))
+    ]
+    begun, over = ended(name)
+    yes = "taken: nobody says whether it is shown" if begun.accepted else "its own yes"
+    if not manners.digest:
+        stands = "the same alert, by its id"
+    else:
+        stands = "with its beginning" if over.reply_to else "a message of its own"
     repeat = "dropped by its id" if manners.keyed else "marked `(repeat, …)`"
-    signed = "yes" if fields & {"sign_key", "secrets"} else "no: the address is the password"
-    cells = [f"[{name}]({name}.md)", rates, f"{longest(name):,} B", signed, yes or "by the library",
-             threaded(name), repeat]  # fmt: skip
+    cells = [f"[{name}]({name}.md)", rates, f"{longest(name):,} B", ", ".join(held_back), yes,
+             stands, repeat]  # fmt: skip
     return f"| {' | '.join(cells)} |"
+
+
+def secret_in(value: object) -> bool:
+    """Is it a secret, or does it hold one?"""
+    return any(
+        isinstance(each, Secret) for each in (value if isinstance(value, tuple) else [value])
+    )
 
 
 def index() -> str:
     """The list in docs/receivers/README.md."""
-    head = (
-        "receiver",
-        "at most",
-        "longest message",
-        "signed",
-        "its yes",
-        "the end stands",
-        "a repeat",
-    )
+    head = "receiver", "at most", "longest message", "secrets", "receipt", "the end", "a repeat"
     table = [f"| {' | '.join(head)} |", f"|{'---|' * len(head)}", *map(row, receivers.names())]
     said = [f"Made from the receivers themselves by `{ACCEPT}`.",
             "The longest message is measured: every part of it is far too long.",

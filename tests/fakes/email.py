@@ -68,6 +68,7 @@ class Fake(fakes.Fake):
             at=self.now,
             text="\n".join([letter["Subject"], text, *page.text]).replace("\r", ""),
             links=tuple(links),
+            reply_to=letter["References"] or "",
         )
 
 
