@@ -51,8 +51,9 @@ def asked(tmp_path: Path) -> Iterator[Asked]:
             ("dl_dead", "ops", "dead", ERROR), ("dl_gone", "old", "dead", "other: gone"),
             ("dl_owed", "ops", "pending", None), ("dl_done", "ops", "delivered", None),
         ):  # fmt: skip
-            db.execute(OWED, {"id": name, "receiver": receiver, "state": state, "error": error,
-                              "now": utc_now(), "message": '{"title": "its own text"}'})  # fmt: skip
+            given = {"id": name, "receiver": receiver, "state": state, "error": error}
+            text = '{"title": "its own text"}'
+            db.execute(OWED, given | {"now": utc_now(), "message": text})
     yield client
     client.parts.close()
 
