@@ -14,6 +14,7 @@ from tests import fakes
 from tests.kit_markdown import FENCE, draw
 
 URL = re.compile(r"(?<!\]\()https?://[^\s<>()]+")
+BARE = re.compile(r"<(https?://[^\s<>|]+)>")
 WEB = {"type": "string", "pattern": r"^https?://[^\s/]+\.[^\s]+$", "maxLength": 2_048}
 FIELD = fakes.table({"name": fakes.text(), "value": fakes.text()}, inline={"type": "boolean"})
 EMBED = fakes.table(
@@ -97,6 +98,7 @@ class Fake(fakes.Fake):
             shown += [embed.get("title", ""), embed.get("description", "")]
             shown += [each[key] for each in embed.get("fields", ()) for key in ("name", "value")]
             links += [embed["url"]] if "url" in embed else []
+        shown = [BARE.sub(r"\1", text) for text in shown]  # a link without a preview
         drawn = [draw(text, fences=True) for text in shown]
         quiet = payload.get("allowed_mentions") == {"parse": []}
         tags = [tag for each in drawn for tag in each.tags]

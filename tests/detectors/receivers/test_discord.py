@@ -97,6 +97,15 @@ def test_an_embed_that_is_refused_goes_out_once_more_as_text() -> None:
     assert len(sent) == 2
 
 
+def test_an_address_that_discord_makes_no_link_of_does_not_cost_the_alert() -> None:
+    fake = fakes.load("discord")
+
+    outcome = fakes.tell(fake, "discord", replace(MESSAGE, link="http://gatewatch:8501/alert"))
+
+    assert (outcome, len(fake.refused), len(fake.accepted)) == (Delivered(), 1, 1)
+    assert "http://gatewatch:8501/alert" in fake.accepted[0].text
+
+
 @pytest.mark.parametrize(
     ("status", "code", "label", "hint"),
     [(404, 10015, "clientError", "token"), (401, 50027, "authError", "token"),
