@@ -152,7 +152,7 @@ def index() -> str:
     table = [f"| {' | '.join(head)} |", f"|{'---|' * len(head)}", *map(row, receivers.names())]
     said = [f"Made from the receivers themselves by `{ACCEPT}`.",
             "The longest message is measured: every part of it is far too long.",
-            "A quarter of each rate is kept for critical alerts."]  # fmt: skip
+            "Of a rate of four messages or more a quarter is kept for critical alerts."]  # fmt: skip
     return "\n".join([MARK, "", "## All receivers", "", *said, "", *table]) + "\n"
 
 
