@@ -36,6 +36,7 @@ MANNERS = Manners(limits=((1, 1.0), (45, 60.0)), keyed=True)
 
 ROOM = 28_000  # bytes of a message, of 32 000, text and cards together
 WIDGETS = 60  # lines, of 100 widgets in a card: what is beyond is not shown
+SECTION = 80  # bytes of one more section, folded
 SHOWN = 6  # lines that are seen before somebody unfolds the rest
 FALLBACK = 1_000  # characters for a notification
 MANY = ("digest", "daily")  # kinds that belong to no thread
@@ -68,7 +69,7 @@ def deliver(message: Message, options: Options, now: datetime) -> Flow:
 def _payload(message: Message) -> dict[str, Any]:
     worded = parts(message, _safe)
     payload = _card(message, worded, [])
-    room = ROOM - len(wire(payload)) - len(wire({"collapsible": True}))
+    room = ROOM - len(wire(payload)) - SECTION
     lines = fit(worded.lines[:WIDGETS], worded.total, room, _size, worded.rest)
     return _card(message, worded, lines)
 
@@ -81,12 +82,15 @@ def _card(message: Message, worded: Parts, lines: list[str]) -> dict[str, Any]:
         {"decoratedText": {"topLabel": name or "-", "text": value or "-", "wrapText": True}}
         for name, value in worded.facts
     ]
-    details: dict[str, Any] = {"widgets": [*map(_text, lines), _text(worded.when)]}
-    if len(lines) > SHOWN:
-        details |= {"collapsible": True, "uncollapsibleWidgetsCount": SHOWN}
+    said = worded.total - len(message.evidence)  # lines before what the log says
+    details = {"widgets": [*map(_text, lines[:said]), _text(worded.when)]}
+    sections: list[dict[str, Any]] = [{"widgets": widgets}, details]
+    if samples := [_text(line) for line in lines[said:]]:
+        folded = {"collapsible": True, "uncollapsibleWidgetsCount": SHOWN}
+        sections.append({"widgets": samples} | (folded if len(samples) > SHOWN else {}))
     links = [(worded.open_link, message.link), *worded.buttons]
     buttons = [{"text": label, "onClick": {"openLink": {"url": url}}} for label, url in links]
-    sections = [{"widgets": widgets}, details, {"widgets": [{"buttonList": {"buttons": buttons}}]}]
+    sections.append({"widgets": [{"buttonList": {"buttons": buttons}}]})
     header = {"title": worded.state, "subtitle": f"gatewatch · {message.alert}"}
     payload: dict[str, Any] = {
         "fallbackText": escaped(f"{worded.state} · {message.title}", _chat, FALLBACK),

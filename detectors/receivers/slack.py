@@ -100,7 +100,10 @@ def _payload(message: Message, worded: Parts, buttons: bool) -> dict[str, Any]:
     }
     room = ROOM - utf16(wire(payload).decode())
     lines = fit(worded.lines, worded.total, room, lambda line: utf16(line) + 1, worded.rest)
-    bar["blocks"] += map(_section, _sections(lines or [worded.about]))
+    said = worded.total - len(message.evidence)  # lines before what the log says
+    bar["blocks"] += map(_section, _sections(lines[:said] or [worded.about]))
+    if lines[said:]:
+        bar["blocks"] += [{"type": "divider"}, *map(_section, _sections(lines[said:]))]
     return payload
 
 

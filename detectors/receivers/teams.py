@@ -42,6 +42,7 @@ MANNERS = Manners(limits=((2, 1.0),))  # more than 4 in a second are throttled
 
 ROOM = 20_000  # bytes on the wire; a client settled on 21 000 after tests, msteams_hermes
 TWICE = 28_672  # bytes of the body as text inside another JSON, \\u for all but ASCII: issue 11274
+RULE = 40  # bytes of the rule above what the log says
 ACTIONS = 6  # buttons that Teams shows in a row
 TOO_LONG = "HTTP error 413"  # what the connector answers, with status 200
 TOO_MANY = "HTTP error 429"
@@ -104,7 +105,8 @@ def _request(message: Message, worded: Parts, options: Options, part: int) -> ht
     """With as many lines as both measures allow, each divided by `part`."""
     block = _run if options.flavour == "workflow" else _marked_block
     empty = _payload(message, worded, block, [])
-    once, twice = max(1, ROOM // part - len(wire(empty))), max(1, TWICE // part - _twice(empty))
+    once = max(1, ROOM // part - len(wire(empty)) - RULE)
+    twice = max(1, TWICE // part - _twice(empty) - RULE)
 
     def size(text: str) -> int:  # on the scale of `twice`: whichever measure it fills more of
         said = block(text, fontType="Monospace")
@@ -131,7 +133,8 @@ def _payload(
         body.append({"type": "FactSet", "facts": facts})
     said = worded.total - len(message.evidence)  # lines before what the log says
     body += [block(line) for line in lines[:said]]
-    body += [block(line, fontType="Monospace") for line in lines[said:]]
+    samples = [block(line, fontType="Monospace") for line in lines[said:]]
+    body += [each | {"separator": True} if each is samples[0] else each for each in samples]
     body.append(block(worded.when, isSubtle=True))
     links = [(worded.open_link, message.link), *worded.buttons]
     card = {

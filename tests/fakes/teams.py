@@ -25,9 +25,12 @@ FACT = fakes.table({"title": fakes.text(), "value": fakes.text()})
 PARTS = {
     "TextBlock": fakes.table(
         {"type": {}, "text": fakes.text()}, weight=WEIGHT, isSubtle=SUBTLE, fontType=FONT,
-        spacing=SPACING, wrap=SUBTLE, size={"enum": ["Small", "Default", "Medium", "Large"]},
+        spacing=SPACING, separator=SUBTLE, wrap=SUBTLE,
+        size={"enum": ["Small", "Default", "Medium", "Large"]},
     ),
-    "RichTextBlock": fakes.table({"type": {}, "inlines": LIST | {"items": RUN}}, spacing=SPACING),
+    "RichTextBlock": fakes.table(
+        {"type": {}, "inlines": LIST | {"items": RUN}}, spacing=SPACING, separator=SUBTLE
+    ),
     "FactSet": fakes.table({"type": {}, "facts": LIST | {"items": FACT}}),
     "Container": fakes.table(
         {"type": {}, "items": LIST}, bleed=SUBTLE,

@@ -22,13 +22,14 @@ def test_a_card_says_the_state_in_its_colour_a_fact_a_row_and_buttons_last() -> 
     found = card(replace(MESSAGE, title="a1 ran", buttons=(TRACE,)))
 
     assert found["header"] == {"title": "HIGH · Opened", "subtitle": "gatewatch · al_7f3a"}
-    facts, details, buttons = found["sections"]
+    facts, details, samples, buttons = found["sections"]
     said = [each["textParagraph"]["text"] for each in facts["widgets"][:2]]
     assert said == ['<b><font color="#d9480f">HIGH · Opened</font><br>a1 ran</b>',
                     "deny_retry · a1"]  # fmt: skip
     row = facts["widgets"][2]["decoratedText"]
     assert row == {"topLabel": "denials", "text": "3", "wrapText": True}
-    assert details["collapsible"]
+    assert details["widgets"][-1]["textParagraph"]["text"] == "2026-03-10T09:03:00Z"
+    assert (samples["collapsible"], samples["uncollapsibleWidgetsCount"]) == (True, 6)
     links = [each["onClick"]["openLink"]["url"]
              for each in buttons["widgets"][0]["buttonList"]["buttons"]]  # fmt: skip
     assert links == [MESSAGE.link, TRACE[1]]

@@ -89,7 +89,9 @@ def test_the_news_stands_in_blocks_and_the_rest_beside_a_bar_in_the_colour_of_it
     assert context[-1] == "2026-03-10T09:03:00Z (2026-03-10 17:03:00 +08:00)"
     [bar] = found["attachments"]
     assert bar["color"] == "#d9480f"
-    assert "**true**" in bar["blocks"][0]["text"]["text"]
+    assert [block["type"] for block in bar["blocks"]][:3] == ["section", "divider", "section"]
+    assert bar["blocks"][0]["text"]["text"].startswith("chain: t-1")
+    assert "**true**" in bar["blocks"][2]["text"]["text"]
     over = payload(replace(MESSAGE, kind="resolved"))
     assert over["attachments"][0]["color"] == "#2b8a3e"
 
