@@ -28,7 +28,9 @@ demo: $(READY)
 
 # The tests scrape with a real Prometheus and look at pages with a real browser.
 test: lint
-	@.ci/debian prometheus=prometheus promtool=prometheus chromium=chromium
+	@.ci/debian prometheus=prometheus promtool=prometheus chromium=chromium \
+		prometheus-alertmanager=prometheus-alertmanager amtool=prometheus-alertmanager \
+		prometheus-pushgateway=prometheus-pushgateway
 	$(BIN)/python -m pytest -n $(WORKERS) $(addprefix --ignore=,$(ALONE))
 	$(BIN)/python -m pytest $(ALONE)
 

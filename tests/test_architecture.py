@@ -35,7 +35,7 @@ SLEEPERS = {  # tests that wait for another program, which says nothing when it 
     "tests/gatewatch/trials.py": "a service: when it answers; and until it is killed",
     "tests/gatewatch/victim.py": "a receiver: for the time after which it wants to be asked again",
     "tests/ingest/test_together.py": "threads of one lander: until the others wait for it",
-    "tests/real/test_prometheus.py": "Prometheus: when it is up, and when it has scraped",
+    "tests/real/kit_running.py": "Prometheus and its kin: when they are up, and when they know",
 }
 
 
