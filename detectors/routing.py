@@ -18,7 +18,7 @@ from detectors.hours import Moment
 from detectors.receivers import Language
 from detectors.tree import Facts, Step, Tree, steps_of, told_by
 from detectors.tree import Severity as Severity
-from ingest.config import ConfigError, Secret, convert, nearest
+from ingest.config import Clock, ConfigError, Secret, convert, nearest
 from ingest.policy import Controls
 from ingest.store import Db, one
 
@@ -40,6 +40,7 @@ class Common(msgspec.Struct, frozen=True):
     client_key: str | None = None
     proxy: Secret | None = None  # http://…, for this receiver alone
     timeout: Annotated[float, msgspec.Meta(ge=1, le=30)] | None = None  # seconds for one request
+    daily: Clock | None = None  # when it is told how the day was; none: as [telling] says
 
 
 @dataclass(frozen=True)
@@ -60,6 +61,7 @@ class Route:
     client_key: str | None = None
     proxy: Secret | None = None
     timeout: float | None = None  # seconds; None: as its module says
+    daily: Clock | None = None
 
     def wants(self, severity: str, detector: str) -> bool:
         """Is this receiver told of alerts of that severity, from that detector?"""

@@ -15,6 +15,7 @@ from detectors import (
     applying,
     containing,
     containment,
+    daily,
     detector,
     links,
     maintenance,
@@ -90,6 +91,9 @@ class Parts:
             if tell:
                 tick.told = telling.tell(
                     db, self.detectors, self.desk, now, self.settings.telling, self.windows
+                )
+                tick.told += daily.owe(
+                    db, self.detectors, self.desk, self.settings.telling, self.lander.head, now
                 )
         if tell:
             tick.told += containing.turn(
