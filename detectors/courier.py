@@ -90,6 +90,8 @@ def send(order: Order) -> Report:
     if service is None:
         return Report(why="the library knows no such URL, or something in it is missing")
     service.verify_certificate, service.redirects = True, False  # whatever the URL says
+    if "overflow" not in order.url:  # a service that takes less is sent it in parts, all of it
+        service.overflow_mode = apprise.OverflowMode.SPLIT
     scheme = order.url.partition("://")[0].lower()
     if not order.allow_http and scheme in _words(service.protocol):
         return Report(forbidden=f"the address says {scheme}, which is sent without TLS")

@@ -35,10 +35,12 @@ type = "apprise"
 url  = "ntfys://FAKE0001user:FAKE0001EXAMPLE@ntfy.corp.example/gatewatch"
 """
 YES = (200, "")
-MANNERS = Manners(limits=((10, 60.0),), total=25.0)  # whatever service it is: slower than most ask
+# Whatever service it is: slower than most ask, and no more in a digest than ROOM holds.
+MANNERS = Manners(limits=((10, 60.0),), total=25.0, bundle=8)
 
 TITLE = 250  # code points: all that Pushover takes
-ROOM = 2_000  # code points: more is cut by some services, made a file by others, refused by a few
+ROOM = 3_900  # bytes: ntfy makes a file of more than 4 096; what takes less is sent it in parts
+ABOUT, NAME, VALUE = 100, 24, 80  # code points: a third of ROOM at most for four facts
 OURS = {  # what the library calls a service -> our receiver, which reads the service's own answer
     "dingtalk": "dingtalk", "wecombot": "wecom", "wechat": "wecom", "feishu": "feishu",
     "lark": "feishu", "slack": "slack", "workflow": "teams", "workflows": "teams",
@@ -91,11 +93,12 @@ class Options(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 def deliver(message: Message, options: Options, now: datetime) -> Flow:
     said = parts(message, _safe)
     links = [f"{label}: {url}" for label, url in [(said.open_link, message.link), *said.buttons]]
-    head = [f"{said.state} · {message.alert} {said.notes}".rstrip(), said.about, said.when, *links]
-    head += [f"{name}: {value}" for name, value in said.facts]
-    room = ROOM - sum(map(_size, head))
+    state = f"{said.state} · {message.alert} {said.notes}".rstrip()
+    head = [state, cut(said.about, ABOUT), said.when, *links]
+    head += [f"{cut(name, NAME)}: {cut(value, VALUE)}" for name, value in said.facts]
     lines = [f"- {line}" for line in said.lines]
-    body = "\n".join([*head, *fit(lines, said.total, max(room, 0), _size, said.rest)])
+    room = ROOM - sum(map(_size, head))
+    body = "\n".join([*head, *fit(lines, said.total, room, _size, said.rest)])
     tone = "success" if said.over else TONES.get(message.severity, "failure")
     title = cut(f"{said.state} · {said.title}", TITLE)
     return _read((yield Handed(options.url, title, body, tone)))
@@ -124,4 +127,4 @@ def _safe(text: str) -> str:
 
 
 def _size(line: str) -> int:
-    return len(line) + 1
+    return len(line.encode()) + 1

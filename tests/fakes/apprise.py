@@ -28,7 +28,7 @@ class Fake(fakes.Fake):
             raise fakes.NoError("too many", Passed(False, 429))
         if request.tone not in TONES or "\n" in request.title or len(request.title) > TITLE:
             raise fakes.NoError("title or kind", Passed(False, 400))
-        if len(request.body.encode()) > LONGEST * 2:  # what is beyond becomes a file there
+        if len(request.body.encode()) > LONGEST:  # it would become a file there
             raise fakes.NoError("too long", Passed(False, 413))
         text = f"{request.title}\n{request.body}"
         pinged = tuple(MENTION.findall(text))
