@@ -16,6 +16,7 @@ from detectors.receivers import (
     Delivered,
     Flow,
     Hook,
+    Label,
     Manners,
     Message,
     Outcome,
@@ -60,9 +61,9 @@ def deliver(message: Message, options: Options, now: datetime) -> Flow:
 
 def _read(response: httpx.Response, now: datetime) -> Outcome:
     word, status = _word(response), response.status_code
-    if word and status in (400, 404, 410):
+    if word and status in (400, 403, 404, 410):
         reason = f"HTTP {status}: answered {quoted(response)}"
-        return Refused(reason, "clientError", "token" if word in NO_ACCESS else "")
+        return _denied(reason, word, "authError" if status == 403 else "clientError")
     if outcome := judge(response, now):
         return outcome
     if status == 200 and word == "ok":
@@ -71,8 +72,14 @@ def _read(response: httpx.Response, now: datetime) -> Outcome:
     if word == "ratelimited":
         return Retry(reason, "rateLimited")
     if word:
-        return Refused(reason, "authError" if word in NO_ACCESS else "clientError")
+        return _denied(reason, word)
     return Retry(reason, "other")
+
+
+def _denied(reason: str, word: str, label: Label = "clientError") -> Refused:
+    if word in NO_ACCESS:
+        return Refused(reason, "authError", "token")
+    return Refused(reason, label)
 
 
 def _word(response: httpx.Response) -> str:

@@ -5,7 +5,7 @@ from typing import Any
 import httpx
 import pytest
 
-from detectors.receivers import Delivered, Outcome, Refused, Retry, slack
+from detectors.receivers import Delivered, Label, Outcome, Refused, Retry, slack
 from ingest.config import Secret
 from tests import fakes
 from tests.kit_receivers import MESSAGE, deliver, exchange, yes
@@ -26,7 +26,7 @@ def payload(message: Any = MESSAGE, **options: Any) -> Any:
     [
         ("ok \n", Delivered()),  # B109
         ("invalid_payload", Refused("answered 'invalid_payload'", "clientError")),  # B109
-        ("no_service", Refused("answered 'no_service'", "authError")),
+        ("no_service", Refused("answered 'no_service'", "authError", "token")),
         ('{"ok":false,"error":"ratelimited"}',  # B107
          Retry("""answered '{"ok":false,"error":"ratelimited"}'""", "rateLimited")),
         ('{"ok":false,"error":"channel_not_found"}',  # B107
@@ -40,18 +40,20 @@ def test_only_the_word_ok_is_a_yes(text: str, outcome: Outcome) -> None:
 
 
 @pytest.mark.parametrize(
-    ("status", "word", "hint"),
+    ("status", "word", "label", "hint"),
     [
-        (400, "user_not_found", ""),
-        (404, "channel_not_found", ""),
-        (404, "no_service", "token"),
-        (410, "channel_is_archived", ""),
+        (400, "user_not_found", "clientError", ""),
+        (403, "action_prohibited", "authError", ""),
+        (403, "invalid_token", "authError", "token"),
+        (404, "channel_not_found", "clientError", ""),
+        (404, "no_service", "authError", "token"),
+        (410, "channel_is_archived", "clientError", ""),
     ],
 )
-def test_a_refusal_names_the_word_of_slack(status: int, word: str, hint: str) -> None:
+def test_a_refusal_names_the_word_of_slack(status: int, word: str, label: Label, hint: str) -> None:
     outcome, sent = exchange("slack", httpx.Response(status, text=word))
 
-    assert outcome == Refused(f"HTTP {status}: answered {word!r}", "clientError", hint)
+    assert outcome == Refused(f"HTTP {status}: answered {word!r}", label, hint)
     assert len(sent) == 1
 
 
