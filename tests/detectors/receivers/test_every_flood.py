@@ -93,6 +93,19 @@ def test_a_dingtalk_robot_that_is_muted_all_the_same_is_left_alone_and_loses_not
 
 
 @read
+def test_a_few_alerts_at_once_are_each_told_in_full(name: str, build: Build) -> None:
+    house, fake = build(ops=table(name)), fakes.load(name)
+    house.answer = fake.on(lambda: house.now)
+    for each in range(3):
+        house.owe(house.alert(f"al_{each:012x}", subject=f"agent-{each}", severity="critical"))
+
+    house.run(until=timedelta(minutes=1))
+
+    assert [len(seen.alerts) for seen in fake.accepted] == [1, 1, 1]
+    assert fake.refused == []
+
+
+@read
 @pytest.mark.parametrize("title", TITLES)
 def test_as_many_alerts_as_a_digest_holds_are_all_shown(
     name: str, title: str, build: Build

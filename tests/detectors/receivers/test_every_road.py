@@ -3,8 +3,7 @@ detectors, wording, outbox and workers. Nothing pings, nothing breaks out, nothi
 
 import json
 from collections.abc import Iterator
-from datetime import timedelta
-from pathlib import Path
+from datetime import datetime, timedelta
 from typing import Any
 
 import httpx
@@ -37,28 +36,34 @@ def hostile(text: str, minutes: float) -> bytes:
     )  # fmt: skip
 
 
-def lines() -> Iterator[bytes]:
-    yield from (ROOT.parent / "shared/cases/fixtures/B172-secrets.jsonl").read_bytes().splitlines()
-    for text in (MENTIONS, MARKUP, CONTROLS):
-        yield from (hostile(text, minute) for minute in (0, 1, 2))
+def rounds() -> list[list[bytes]]:
+    """What a log holds, one alert's lines after the other's."""
+    secrets = (ROOT.parent / "shared/cases/fixtures/B172-secrets.jsonl").read_bytes().splitlines()
+    texts = (MENTIONS, MARKUP, CONTROLS)
+    return [secrets, *([hostile(text, each * 10 + minute) for minute in (0, 1, 2)]
+                       for each, text in enumerate(texts, 1))]  # fmt: skip
 
 
 @pytest.fixture(scope="module")
 def told(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, fakes.Fake]]:
-    """Every receiver's fake, after all that was owed has been sent; and whoever was to be told."""
-    folder = Path(tmp_path_factory.mktemp("road"))
-    world = World(folder, only=["deny_retry"])
+    """Every receiver's fake, after each alert was sent as soon as it stood, in full."""
+    world = World(tmp_path_factory.mktemp("road"), only=["deny_retry"])
     names = sorted({*receivers.names()} & {*fakes.names()})
     routes = load({name: table(name) for name in names})
     found = {name: fakes.load(name) for name in names}
-    now = at(5)
-    world.land(lines(), now)
-    world.engine.judge(now)
-    with world.store.writing() as db:
-        telling.tell(db, world.detectors, Desk(routes, URL), now)
-    for route in routes:
-        send(world, Worker(route, world.store, world.lander, routes, client(found[route.name])),
-             found[route.name])  # fmt: skip
+    workers = [Worker(route, world.store, world.lander, routes, client(found[route.name]))
+               for route in routes]  # fmt: skip
+    for each, lines in enumerate(rounds()):
+        now = at(each * 10 + 5)
+        world.land(lines, now)
+        world.engine.judge(now)
+        with world.store.writing() as db:
+            telling.tell(db, world.detectors, Desk(routes, URL), now)
+        for worker in workers:
+            send(worker, found[worker.route.name], now)
+    alerts = {row["alert_id"] for row in world.rows("SELECT alert_id FROM alerts")}
+    assert len(alerts) == 4
+    assert [name for name, fake in found.items() if alerts - fake.told] == []
     yield found
     world.close()
 
@@ -67,14 +72,11 @@ def client(fake: fakes.Fake) -> httpx.Client:
     return httpx.Client(transport=httpx.MockTransport(fake.on(lambda: fake.now)))
 
 
-def send(world: World, worker: Worker, fake: fakes.Fake) -> None:
-    fake.now = at(5)
+def send(worker: Worker, fake: fakes.Fake, now: datetime) -> None:
+    fake.now = now
     while (wait := worker.step(fake.now)) is not None:
         fake.now += timedelta(seconds=wait)
-        assert fake.now < at(60), "it never comes to an end"
-    alerts = {row["alert_id"] for row in world.rows("SELECT alert_id FROM alerts")}
-    assert len(alerts) == 4, "one of B172 and one of each hostile text"
-    assert alerts - fake.told == set()
+        assert fake.now < now + timedelta(minutes=4), "it never comes to an end"
 
 
 every = pytest.mark.parametrize("name", receivers.names())
@@ -98,7 +100,7 @@ def test_case_b172_no_secret_of_a_log_reaches_anybody(name: str, told: dict[str,
 def test_nobody_is_called_and_nothing_breaks_out(name: str, told: dict[str, Any]) -> None:
     for seen in told[name].accepted:
         assert seen.pinged == ()
-        assert [url for url in seen.links if not url.startswith(f"{URL}/")] == []
+        assert [url for url in seen.links if url and not url.startswith(f"{URL}/")] == []
         assert CONTROL.findall(seen.text) == []
         drawn = [mark for mark in seen.marks if mark.strip() == "EVIL" or TAG.fullmatch(mark)]
         assert drawn == [] or name in PROGRAMS
@@ -110,10 +112,11 @@ def test_what_was_hostile_is_still_told(name: str, told: dict[str, Any]) -> None
     text = " ".join(seen.text.replace("\u200b", "") for seen in told[name].accepted)
 
     assert "EVIL" in text
-    assert "deny_retry" in text
+    assert "http.post" in text
+    assert "deep" in text, "the parameters of the latest call are shown"
 
 
 def test_the_secrets_are_in_what_landed() -> None:
-    raw = b"\n".join(lines()).decode()
+    raw = b"\n".join(rounds()[0]).decode()
 
     assert [secret for secret in SECRETS if json.dumps(secret)[1:-1] not in raw] == []
