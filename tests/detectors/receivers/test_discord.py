@@ -5,7 +5,7 @@ from typing import Any
 import httpx
 import pytest
 
-from detectors.receivers import Delivered, Message, Refused, Retry
+from detectors.receivers import Delivered, Label, Message, Refused, Retry
 from detectors.shorten import utf16
 from tests import fakes
 from tests.kit_receivers import MESSAGE, ROOT, deliver, exchange, yes
@@ -112,13 +112,13 @@ def test_an_address_that_discord_makes_no_link_of_does_not_cost_the_alert() -> N
      (400, 50006, "clientError", ""), (400, "x", "clientError", "")],
 )  # fmt: skip
 def test_a_refusal_names_the_words_and_the_code(
-    status: int, code: int | str, label: str, hint: str
+    status: int, code: int | str, label: Label, hint: str
 ) -> None:
     no = httpx.Response(status, json={"message": "No", "code": code})
 
     outcome, sent = exchange("discord", no)
 
-    assert outcome == Refused(f"HTTP {status}: No ({code})", label, hint)  # type: ignore[arg-type]
+    assert outcome == Refused(f"HTTP {status}: No ({code})", label, hint)
     assert len(sent) == 1
 
 

@@ -5,7 +5,7 @@ from typing import Any
 import httpx
 import pytest
 
-from detectors.receivers import Delivered, Message, Refused, Retry
+from detectors.receivers import Delivered, Kind, Label, Message, Refused, Retry
 from tests import fakes
 from tests.fakes.google_chat import Fake
 from tests.kit_receivers import MESSAGE, deliver, exchange, yes
@@ -38,8 +38,9 @@ def test_a_card_says_the_state_in_its_colour_a_fact_a_row_and_buttons_last() -> 
 def test_all_tellings_of_an_alert_stand_in_one_thread() -> None:
     fake = Fake()
 
-    for kind, delivery in (("open", "dl_1"), ("worse", "dl_2"), ("resolved", "dl_3")):
-        fakes.tell(fake, "google_chat", replace(MESSAGE, kind=kind, delivery=delivery))  # type: ignore[arg-type]
+    kinds: list[Kind] = ["open", "worse", "resolved"]
+    for kind in kinds:
+        fakes.tell(fake, "google_chat", replace(MESSAGE, kind=kind, delivery=f"dl_{kind}"))
 
     assert {name: len(handles) for name, handles in fake.threads.items()} == {"al_7f3a": 3}
 
@@ -82,13 +83,13 @@ def test_a_message_is_never_larger_than_google_takes_nor_has_widgets_that_are_no
      (404, "NOT_FOUND", "clientError", "")],
 )  # fmt: skip
 def test_a_refusal_names_the_status_of_google(
-    status: int, word: str, label: str, hint: str
+    status: int, word: str, label: Label, hint: str
 ) -> None:
     error = {"code": status, "message": "No.", "status": word}
 
     outcome, sent = exchange("google_chat", httpx.Response(status, json={"error": error}))
 
-    assert outcome == Refused(f"HTTP {status}: {word} No.", label, hint)  # type: ignore[arg-type]
+    assert outcome == Refused(f"HTTP {status}: {word} No.", label, hint)
     assert len(sent) == 1
 
 
