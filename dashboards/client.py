@@ -106,6 +106,20 @@ class Client:
         """It is over now."""
         self._ask("POST", f"/v1/silences/{quote(silence_id, safe='')}/end", {"actor": actor})
 
+    def pause_preview(self, asked: Mapping[str, str]) -> dict[str, Any]:
+        """Who would be asked to pause whom, until when; `asked` names an alert, or a target."""
+        told: dict[str, Any] = self._ask("POST", "/v1/pauses/preview", asked).json()
+        return told
+
+    def pause(self, asked: Mapping[str, str], actor: str, reason: str) -> None:
+        """Have the gates stop an agent."""
+        self._ask("POST", "/v1/pauses", {**asked, "actor": actor, "reason": reason})
+
+    def resume(self, pause: str, actor: str, reason: str) -> None:
+        """Have them let it go on."""
+        path = f"/v1/pauses/{quote(pause, safe='')}/resume"
+        self._ask("POST", path, {"actor": actor, "reason": reason})
+
     def tune(self, detector: str, param: str, values: list[str], since: datetime) -> pl.DataFrame:
         """Alerts a day and precision of one detector at other values, a row each."""
         asked = {"detector": detector, "values": values, "since": since, "param": param or None}

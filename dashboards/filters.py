@@ -36,6 +36,7 @@ class Filters:
     status: str | None = None
     severity: str | None = None
     detector: str | None = None
+    page: int = 1  # of a long list
 
 
 @dataclass(frozen=True)
@@ -57,6 +58,7 @@ class Choice:
             status=st.session_state.get("pick_status"),
             severity=st.session_state.get("pick_severity"),
             detector=st.session_state.get("pick_detector"),
+            page=st.session_state.get("pick_page") or 1,
         )
 
 

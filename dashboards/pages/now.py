@@ -26,16 +26,27 @@ CLOCK = "%b %d %H:%M"
 WHEN = "%Y-%m-%d %H:%M"
 
 OPEN = """
+    WITH worst AS (  -- ids first: of thousands that are open, a page reads a hundred titles
+        SELECT alert_id, row_number() OVER (
+            ORDER BY verdict IS NOT NULL,
+                list_position(['critical', 'high', 'medium', 'low'], severity), ended_at DESC,
+                alert_id) AS place
+        FROM alerts
+        WHERE status = 'open' AND ($agent::VARCHAR IS NULL OR subject = $agent
+                                   OR list_contains(about, 'agent ' || $agent))
+        ORDER BY place LIMIT 100
+    )
     SELECT alert_id, severity, CASE WHEN $language = 'zh' THEN title_zh ELSE title END AS title,
            left(subject, 200) AS subject, detector, started_at, ended_at, rows::BIGINT AS times,
-           acked_by, verdict, count(*) OVER () AS total,
-           count(*) FILTER (severity = 'critical') OVER () AS critical
+           coalesce(assigned_to, acked_by) AS acked_by, verdict
+    FROM alerts JOIN worst USING (alert_id) ORDER BY place
+"""
+OPENED = """
+    SELECT count(*) AS total, count(*) FILTER (severity = 'critical') AS critical,
+           count(*) FILTER (acked_at IS NULL AND verdict IS NULL) AS nobodys
     FROM alerts
     WHERE status = 'open' AND ($agent::VARCHAR IS NULL OR subject = $agent
                                OR list_contains(about, 'agent ' || $agent))
-    ORDER BY verdict IS NOT NULL,
-             list_position(['critical', 'high', 'medium', 'low'], severity), ended_at DESC
-    LIMIT 100
 """
 COUNTS = """
     SELECT (SELECT sum(events)::BIGINT FROM minute_counts WHERE minute >= $hour::TIMESTAMPTZ
@@ -46,6 +57,10 @@ COUNTS = """
            (SELECT sum(quarantined)::BIGINT FROM sources) AS quarantined_ever,
            (SELECT count(*) FROM deliveries WHERE state = 'pending') AS owed,
            (SELECT count(*) FROM deliveries WHERE state = 'dead') AS dead,
+           (SELECT count(DISTINCT pause_id) FROM pauses
+            WHERE state IN ('confirmed', 'resuming', 'stuck')) AS paused,
+           (SELECT count(DISTINCT pause_id) FROM pauses
+            WHERE state IN ('asked', 'refused') AND until > $now::TIMESTAMPTZ) AS unpaused,
            (SELECT count(*) FROM judged) AS detectors,
            (SELECT count(*) FROM judged WHERE last_error IS NOT NULL) AS failing,
            (SELECT count(*) FROM judged WHERE last_error IS NULL
@@ -89,7 +104,10 @@ def load(client: Client, filters: Filters) -> Data:
     step = pace(since, now)
     return Data(
         open=client.sql(OPEN, language=filters.language, agent=agent),
-        counts=client.sql(COUNTS, hour=hour, stale=stale, agent=agent).row(0, named=True),
+        counts={
+            **client.sql(OPENED, agent=agent).row(0, named=True),
+            **client.sql(COUNTS, hour=hour, stale=stale, agent=agent, now=now).row(0, named=True),
+        },
         sources=client.sql(SOURCES, now=now),
         rhythm=client.sql(RHYTHM, step=step, since=since, now=now, agent=agent),
         step=step,
@@ -109,7 +127,7 @@ def pace(since: datetime, until: datetime) -> str:
 
 def show(data: Data) -> None:
     _counters(data)
-    _alerts(data.open)
+    _alerts(data.open, data.counts["total"] or 0)
     theme.section("Events and denials", f"per {data.step.removeprefix('1 ')}")
     if data.rhythm.is_empty():
         theme.empty("No event in this range. Widen it, or send some:", "gatewatch ingest PATH")
@@ -120,8 +138,7 @@ def show(data: Data) -> None:
 
 def _counters(data: Data) -> None:
     seen = data.counts
-    opened = data.open["total"].item(0) if len(data.open) else 0
-    worst = data.open["critical"].item(0) if len(data.open) else 0
+    opened, worst, nobodys = (seen[name] or 0 for name in ("total", "critical", "nobodys"))
     ill = (seen["failing"] or 0) + (seen["stale"] or 0)
     events, denied = seen["events"] or 0, seen["denied"] or 0
     quarantined, owed, dead = (seen[name] or 0 for name in ("quarantined", "owed", "dead"))
@@ -129,7 +146,7 @@ def _counters(data: Data) -> None:
         (
             "Open alerts",
             f"{opened:,}",
-            f"{worst:,} critical",
+            f"{worst:,} critical, {nobodys:,} taken by nobody",
             "worst" if worst else "bad" if opened else "good",
         ),
         ("Events, last hour", f"{events:,}", f"{denied:,} denied", "calm"),
@@ -145,6 +162,7 @@ def _counters(data: Data) -> None:
             f"{dead:,} given up",
             "worst" if dead else "warn" if owed else "good",
         ),
+        *_stopped(seen),
         (
             "Detectors",
             f"{seen['detectors'] or 0:,}",
@@ -154,12 +172,20 @@ def _counters(data: Data) -> None:
     )
 
 
-def _alerts(rows: pl.DataFrame) -> None:
+def _stopped(seen: dict[str, int | None]) -> list[tuple[str, str, str, str]]:
+    """Who is paused, where anybody is or should be."""
+    paused, unpaused = seen["paused"] or 0, seen["unpaused"] or 0
+    if not paused and not unpaused:
+        return []
+    tone = "worst" if unpaused else "warn"
+    return [("Paused", f"{paused:,}", f"{unpaused:,} not confirmed", tone)]
+
+
+def _alerts(rows: pl.DataFrame, total: int) -> None:
     if rows.is_empty():
         theme.section("Open alerts")
         theme.empty("Nothing is open. To judge what is stored again:", "gatewatch detect --dry-run")
         return
-    total = rows["total"].item(0)
     note = f"{total:,}" if total == len(rows) else f"the worst {len(rows):,} of {total:,}"
     theme.section("Open alerts", f"{note}, worst first")
     theme.table(
@@ -171,7 +197,7 @@ def _alerts(rows: pl.DataFrame) -> None:
             Column("Since", ("started_at",)),
             Column("Last", ("ended_at",)),
             Column("Times", ("times",)),
-            Column("Taken by", ("acked_by", "verdict")),
+            Column("Whose", ("acked_by", "verdict")),
         ),
     )
 

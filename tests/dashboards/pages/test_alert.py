@@ -29,8 +29,8 @@ def test_the_evidence_is_the_alerts_own_events_in_order_of_time() -> None:
     data = alert.load(service.client(rows.example()), Filters(NOW, alert="al_7f3a"))
 
     assert data.evidence["event_id"].to_list() == [f"e{n}-al_7f3a" for n in (2, 3, 4)]
-    assert data.deliveries["state"].to_list() == ["dead", "delivered", "pending"]
-    assert data.history["what"].to_list() == ["opened", "told"]
+    assert data.told.deliveries["state"].to_list() == ["dead", "delivered", "pending"]
+    assert data.told.history["what"].to_list() == ["told", "opened"]
 
 
 def test_titles_speak_the_viewers_language() -> None:
