@@ -20,12 +20,15 @@ DELIVERIES = """
            d.next_at, d.done_at, d.last_error,
            (SELECT any_value(a.reason) FROM attempts a
             WHERE a.delivery_id = d.delivery_id AND a.outcome = 'digest') AS digest
-    FROM deliveries d WHERE d.alert_id = $id ORDER BY d.created_at, d.receiver, d.delivery_id
+    FROM deliveries d
+    WHERE d.alert_id = $id OR d.alert_id IN  -- of a storm, those that name this one
+        (SELECT storm_id FROM storm_members WHERE alert_id = $id AND told_at <= d.created_at)
+    ORDER BY d.created_at, d.receiver, d.delivery_id
 """
 HISTORY = "SELECT ts, what, detail FROM alert_events WHERE alert_id = $id ORDER BY ts, what"
 HEAD = ("alert_id", "detector", "severity", "status", "subject", "tenant", "title", "title_zh",
         "started_at", "ended_at", "opened_at", "resolved_at", "rows", "merged_into", "backfill",
-        "told_at", "quiet_reason", "acked_at", "acked_by", "verdict", "verdict_reason",
+        "told_at", "quiet_reason", "continues", "acked_at", "acked_by", "assigned_to", "verdict", "verdict_reason",
         "verdict_by", "verdict_at")  # fmt: skip
 
 
@@ -45,9 +48,7 @@ def explain(
     """
     found = reader.rows("SELECT * FROM alerts WHERE alert_id = $id", id=alert_id)
     if not found:
-        known = reader.rows("SELECT alert_id FROM alerts ORDER BY opened_at DESC LIMIT 200")
-        near = nearest(alert_id, [row["alert_id"] for row in known][:10])
-        raise UnknownAlertError(f"no alert {visible(alert_id)[:80]!r}.{near}")
+        raise UnknownAlertError(unknown(reader, alert_id))
     alert = found[0]
     events = wording.evidence(reader.rows, alert)
     each = detectors.get(alert["detector"])
@@ -65,6 +66,13 @@ def explain(
     }
 
 
+def unknown(reader: Reader, alert_id: str) -> str:
+    """That there is no such alert, and which is nearest."""
+    known = reader.rows("SELECT alert_id FROM alerts ORDER BY opened_at DESC LIMIT 200")
+    near = nearest(alert_id, [row["alert_id"] for row in known][:10]) if known else ""
+    return f"no alert {visible(alert_id)[:80]!r}.{near}"
+
+
 def render(found: Mapping[str, Any], language: Language = "en") -> str:
     """The same as text for a terminal, in which no log text can move the cursor or colour."""
     return "\n".join(map(visible, _lines(found, language))) + "\n"
@@ -77,7 +85,7 @@ def _lines(found: Mapping[str, Any], language: Language) -> Iterator[str]:
     yield f"{ended}, {found['rows']} times; opened {found['opened_at']}"
     for name, text in (
         ("Why", "why"), ("Do", "respond"), ("Known false alarm", "quiet"),
-        ("Not told", "quiet_reason"), ("Part of", "merged_into"),
+        ("Not told", "quiet_reason"), ("Goes on from", "continues"), ("Part of", "merged_into"),
     ):  # fmt: skip
         if found[text]:
             yield f"{name}: {found[text]}"
@@ -85,6 +93,8 @@ def _lines(found: Mapping[str, Any], language: Language) -> Iterator[str]:
         yield f"Verdict: {found['verdict']} by {found['verdict_by']}: {found['verdict_reason']}"
     elif found["acked_by"]:
         yield f"Acknowledged by {found['acked_by']} at {found['acked_at']}"
+    if found["assigned_to"]:
+        yield f"Assigned to {found['assigned_to']}"
     yield ""
     for name, value in found["shown"]:
         yield f"  {name}: {value}"

@@ -31,6 +31,7 @@ from gatewatch.intake import Intake
 from gatewatch.keeping import Keeping
 from gatewatch.link_pages import LinkPages
 from gatewatch.parts import Parts, utc_now
+from gatewatch.routing_answers import RoutingAnswers
 from gatewatch.trying import Trying
 from ingest.config import ConfigError
 from ingest.land import BehindError
@@ -64,6 +65,7 @@ class Api:
             *(LinkPages(self._parts, links).routes() if isinstance(links, Links) else ()),
             *Keeping(self._parts).routes(),
             *Trying(self._parts).routes(),
+            *RoutingAnswers(self._parts).routes(),
             Route("/v1/sql", self.sql, methods=["POST"]),
             Route("/v1/alerts/{alert}/explain", self.explain, methods=["GET"]),
             Route("/healthz", self.healthz, methods=["GET"]),

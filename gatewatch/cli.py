@@ -19,6 +19,7 @@ from gatewatch.commands import (
     ledger,
     look,
     push,
+    route,
     run,
     triage,
     tuning,
@@ -38,7 +39,7 @@ app = typer.Typer(
     add_completion=False,
 )
 for function in (
-    demo.demo, run.init, data.ingest, tuning.tune, look.alerts, look.explain,
+    demo.demo, run.init, data.ingest, tuning.tune, look.alerts, look.explain, route.route,
     triage.ack, triage.verdict, triage.reopen, triage.assign, triage.comment, triage.silence,
     triage.silences, contain.pause, contain.resume, contain.pauses, run.serve, run.mine, data.sql,
     coverage.coverage, run.doctor, ledger.rebuild, push.unpush,

@@ -146,6 +146,13 @@ class Remote:
         told: dict[str, Any] = self._ask("GET", f"/v1/alerts/{alert_id}/explain").json()
         return told
 
+    def route(self, alert_id: str | None, asked: msgspec.Struct) -> dict[str, Any]:
+        """Who would be told: see gatewatch/routing_answers.py."""
+        params = {key: value for key, value in msgspec.to_builtins(asked).items() if value}
+        path = f"/v1/alerts/{quote(alert_id, safe='')}/route" if alert_id else "/v1/route"
+        told: dict[str, Any] = self._ask("GET", path, params=params).json()
+        return told
+
     def tried(self, path: str, asked: msgspec.Struct) -> dict[str, Any]:
         """What detectors would say: see gatewatch/trying.py, whose requests `asked` is one of."""
         told: dict[str, Any] = self._ask(

@@ -30,6 +30,18 @@ paths   = ["logs/*.jsonl"]
 # webhook      = "env:SLACK_WEBHOOK"
 # min_severity = "medium"
 
+# Who is told of what, when one receiver is not enough: docs/routing.md; `gatewatch route` explains.
+# [routing]
+# to       = ["ops"]
+# fallback = "pager"              # is told when the others cannot be reached
+# [[routing.routes]]
+# when         = "unattended"     # the policy's window
+# min_severity = "high"
+# to           = ["pager", "ops"]
+# [routing.routes.escalate]
+# after = "15 minutes"            # after which nobody has acknowledged it
+# to    = ["lead"]
+
 # Thresholds, where the defaults do not fit. `gatewatch detect --dry-run` shows what they change.
 # [detectors.deny_retry]
 # denials = 4

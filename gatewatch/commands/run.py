@@ -21,6 +21,7 @@ from detectors.routing import Route
 from detectors.worker import try_out
 from gatewatch import starter
 from gatewatch.client import Remote
+from gatewatch.commands import route
 from gatewatch.commands.terminal import (
     Config,
     Database,
@@ -211,7 +212,10 @@ def doctor(config: Config = None, as_json: Json = False) -> None:
         "receivers",
         lambda: f"{len(routing.load(chosen.receivers, f'{DEFAULT}: receivers'))} receivers",
     )
-    check("detectors", lambda: f"{len(_detectors(chosen))} detectors")
+    loaded: dict[str, Any] = {}
+    check("detectors", lambda: _loaded(chosen, loaded))
+    if loaded:
+        check("routing", lambda: route.checked(chosen, loaded))
     check("adapters", lambda: _adapters(chosen))
     check("database", lambda: _database(chosen))
     if as_json:
@@ -240,6 +244,11 @@ def _detectors(chosen: Settings) -> dict[str, Any]:
     extra = [chosen.path(chosen.detectors_folder)] if chosen.detectors_folder else []
     with store.writing() as db:
         return dict(detector.load_all(db, chosen.detectors, extra, str(DEFAULT)))
+
+
+def _loaded(chosen: Settings, into: dict[str, Any]) -> str:
+    into |= _detectors(chosen)
+    return f"{len(into)} detectors"
 
 
 def _adapters(chosen: Settings) -> str:
