@@ -210,8 +210,13 @@ def client_for(route: Route) -> httpx.Client:
 
 
 def try_out(route: Route, public_url: str, now: datetime) -> Outcome:
-    """Send one message that says it is a test, on the same road as a real one."""
+    """Send one message that says it is a test, on the same road as a real one; and its end, where
+    the service would otherwise keep it open."""
     name = outbox.delivery_id("test", route.name, now.isoformat())
     message = sample.trial(route.language, route.name, name, public_url, now)
+    over = replace(message, kind="resolved", delivery=outbox.delivery_id(name, "resolved"))
     with client_for(route) as client:
-        return delivery.attempt(route.module.deliver(message, route.options, now), client)
+        outcome = delivery.attempt(route.module.deliver(message, route.options, now), client)
+        if isinstance(outcome, Delivered) and route.module.MANNERS.mirrors:
+            outcome = delivery.attempt(route.module.deliver(over, route.options, now), client)
+    return outcome

@@ -8,12 +8,15 @@ import httpx
 import msgspec
 import pytest
 
+from detectors import routing
 from detectors.receivers import Delivered, Kind, Refused, webhook
 from detectors.receivers.webhook import signature
+from detectors.worker import try_out
 from ingest.config import ConfigError, Secret, convert
 from tests.fakes import check, load, tell
 from tests.fakes.webhook import SCHEMA, Fake
 from tests.kit_receivers import MESSAGE, NOW, ROOT, deliver, exchange, yes
+from tests.kit_sockets import say, service
 
 A = Secret("whsec_AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=")
 B = Secret("whsec_ICEiIyQlJicoKSorLC0uLzAxMjM0NTY3ODk6Ozw9Pj8=")
@@ -103,11 +106,25 @@ def test_the_schema_knows_every_key_that_is_sent_and_no_other() -> None:
     assert SCHEMA["properties"]["data"]["properties"].keys() == data.keys()
 
 
-def test_the_example_in_the_book_keeps_to_the_schema() -> None:
+def test_the_examples_in_the_book_keep_to_the_schema() -> None:
     page = (ROOT / "docs/receivers/webhook.md").read_text(encoding="utf-8")
-    [example] = re.findall(r"```json\n(.*?)```", page, re.DOTALL)
+    examples = re.findall(r"```json\n(.*?)```", page, re.DOTALL)
+    assert examples
 
-    check(json.loads(example), SCHEMA)
+    for example in examples:
+        check(json.loads(example), SCHEMA)
+
+
+def test_a_test_message_is_closed_again() -> None:
+    with service(say(b"HTTP/1.1 204 No Content\r\n\r\n")) as (port, heard):
+        table = {"type": "webhook", "webhook": f"http://127.0.0.1:{port}/"}
+        [route] = routing.load({"soc": table | {"allow_http": True, "allow_private": True}})
+        assert try_out(route, "https://gatewatch.example", NOW) == Delivered()
+
+    said = [json.loads(request.partition(b"\r\n\r\n")[2])["data"] for request in heard]
+    assert [each["kind"] for each in said] == ["open", "resolved"]
+    assert {each["alert_id"] for each in said} == {"al_test"}
+    assert len({each["delivery_id"] for each in said}) == 2
 
 
 def test_what_a_program_may_act_on_is_there() -> None:
