@@ -16,7 +16,7 @@ SIGNS = str.maketrans({char: f"\\{char}" for char in "\\`*[]~|"} | BROKEN)
 FENCED = str.maketrans({"`": f"`{BREAK}"} | BROKEN)
 EDGE = re.compile(r"(?<![^\W_])_|_(?![^\W_])")  # the one inside a name opens nothing
 SCHEME = re.compile(r"(?<=\w):(?=//)")
-BLOCK = re.compile(r"\s*(?:[#>+=-]|\d+[.)])")  # at the start: a heading, a quote, a list, a rule
+BLOCK = re.compile(r"#|>|[+-](?=\s)|[-=]{2}|\d+[.)](?=\s|$)")  # heading, quote, list, rule
 
 
 def escape(text: str) -> str:

@@ -127,7 +127,7 @@ def test_a_page_of_the_book_has_one_sentence_a_line() -> None:
         f"{page.relative_to(ROOT)}: {line}"
         for page in PAGES
         for line in re.sub(
-            r"```.*?```", "", page.read_text(encoding="utf-8"), flags=re.DOTALL
+            r"^(```+).*?^\1$", "", page.read_text("utf-8"), flags=re.DOTALL | re.MULTILINE
         ).splitlines()
         if not line.startswith(("|", "-", "*", "1", "2", "3", "4", "#"))
         and re.search(r"[a-z`)]{2}\. [A-Z`]", line)
