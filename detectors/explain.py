@@ -28,8 +28,8 @@ DELIVERIES = """
 HISTORY = "SELECT ts, what, detail FROM alert_events WHERE alert_id = $id ORDER BY ts, what"
 HEAD = ("alert_id", "detector", "severity", "status", "subject", "tenant", "title", "title_zh",
         "started_at", "ended_at", "opened_at", "resolved_at", "rows", "merged_into", "backfill",
-        "told_at", "quiet_reason", "continues", "acked_at", "acked_by", "assigned_to", "verdict", "verdict_reason",
-        "verdict_by", "verdict_at")  # fmt: skip
+        "told_at", "quiet_reason", "continues", "acked_at", "acked_by", "assigned_to", "verdict",
+        "verdict_reason", "verdict_by", "verdict_at")  # fmt: skip
 
 
 class UnknownAlertError(LookupError):
