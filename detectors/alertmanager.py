@@ -28,27 +28,38 @@ LONG = 200  # code points of a label, and of a text
 SAMPLES = 3
 SEVERITY = {"critical": "critical", "high": "warning", "medium": "warning", "low": "info"}
 HEARTBEAT = "GatewatchHeartbeat"
-# The newest alert of a subject that is told of, or would be: Alertmanager groups and limits for
-# itself, so a cool-down, a storm and flapping keep nothing from it.
-STANDING = """
-    SELECT *, left(sha256(to_json([detector, tenant, subject])::VARCHAR), 16) AS fp,
-        concat_ws('|', alert_id, rows, ended_at, title) AS stamp
-    FROM alerts
-    WHERE status = 'open' AND NOT backfill AND coalesce(verdict, 'true') = 'true'
-        AND (told_at IS NOT NULL OR quiet_reason IN ('cooldown', 'storm', 'flapping'))
-    QUALIFY row_number() OVER (PARTITION BY detector, tenant, subject
-                               ORDER BY opened_at DESC, alert_id) = 1
-"""
+# Alerts that are told of, or would be: Alertmanager groups and limits for itself, so a cool-down, a
+# storm and flapping keep nothing from it.
+STANDS = """status = 'open' AND NOT backfill AND coalesce(verdict, 'true') = 'true'
+    AND (told_at IS NOT NULL OR quiet_reason IN ('cooldown', 'storm', 'flapping'))"""
+STAMP = "concat_ws('|', alert_id, rows, ended_at, title)"
+WHICH = f"""
+    SELECT alert_id FROM alerts a
+    LEFT JOIN (SELECT alert_id, severity, stamp FROM firing WHERE ended_at IS NULL) f
+        USING (alert_id, severity)
+    WHERE {STANDS} AND (f.stamp IS NULL OR ($whole AND f.stamp <> {STAMP}))
+"""  # noqa: S608 - our own text
 CHANGED = f"""
-    SELECT s.*, o.labels AS old_labels
-    FROM ({STANDING}) s
-    LEFT JOIN firing f ON f.fp = s.fp AND f.severity = s.severity AND f.ended_at IS NULL
-    LEFT JOIN firing o ON o.fp = s.fp AND o.severity <> s.severity AND o.ended_at IS NULL
-    WHERE f.fp IS NULL OR ($whole AND f.stamp <> s.stamp)
+    WITH changed AS (
+        SELECT *, {STAMP} AS stamp,
+            left(sha256(to_json([detector, tenant, subject])::VARCHAR), 16) AS fp
+        FROM alerts JOIN (SELECT unnest($ids::VARCHAR[]) AS alert_id) USING (alert_id)
+    ),
+    newest AS (  -- of one subject one alert: two would be one set of labels
+        SELECT c.* FROM changed c
+        ANTI JOIN (SELECT detector, tenant, subject, opened_at, alert_id FROM alerts
+                   WHERE {STANDS}) s
+            ON s.detector = c.detector AND s.tenant = c.tenant AND s.subject = c.subject
+            AND (s.opened_at, s.alert_id) > (c.opened_at, c.alert_id)
+    )
+    SELECT n.*, o.labels AS old_labels
+    FROM newest n
+    LEFT JOIN firing o ON o.fp = n.fp AND o.severity <> n.severity AND o.ended_at IS NULL
 """  # noqa: S608 - our own text
 ENDED = f"""
-    SELECT f.fp, f.severity FROM firing f
-    ANTI JOIN ({STANDING}) s ON s.fp = f.fp AND s.severity = f.severity
+    SELECT fp, severity FROM firing f
+    ANTI JOIN (SELECT alert_id, severity FROM alerts WHERE {STANDS}) s
+        ON s.alert_id = f.alert_id AND s.severity = f.severity
     WHERE f.ended_at IS NULL
 """  # noqa: S608 - our own text
 END = """
@@ -96,7 +107,8 @@ def differs(reader: Reader, whole: bool) -> tuple[list[dict[str, Any]], list[dic
 
     What only explains an alert may change with every event: that is looked at for the `whole`.
     """
-    return reader.rows(CHANGED, whole=whole), reader.rows(ENDED)
+    ids = [row["alert_id"] for row in reader.rows(WHICH, whole=whole)]
+    return reader.rows(CHANGED, ids=ids) if ids else [], reader.rows(ENDED)
 
 
 def keep(

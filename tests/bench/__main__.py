@@ -12,10 +12,20 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from tests.bench import accuracy, adapters, backtest, intake, landing, latency, memory, tick
+from tests.bench import (
+    accuracy,
+    adapters,
+    backtest,
+    intake,
+    landing,
+    latency,
+    memory,
+    standing,
+    tick,
+)
 from tests.bench.measure import Figure
 
-ALL = ("landing", "adapters", "memory", "intake", "latency", "tick", "backtest", "accuracy")
+ALL = ("landing", "adapters", "memory", "intake", "latency", "tick", "open", "backtest", "accuracy")
 
 
 def main() -> None:
@@ -43,6 +53,8 @@ def main() -> None:
                         figures += latency.measure(place, int(rate), chosen.seconds)
                 case "tick":
                     figures += tick.measure(Path(folder), chosen.stored, chosen.times)
+                case "open":
+                    figures += standing.measure(Path(folder), chosen.alerts, chosen.attempts)
                 case "backtest":
                     figures += backtest.measure(Path(folder), chosen.events)
                 case _:
@@ -77,6 +89,8 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--seconds", type=float, default=20, help="how long they are sent")
     parser.add_argument("--stored", type=int, default=1_000_000, help="events under the tick")
     parser.add_argument("--times", type=int, default=10, help="and so many times as many")
+    parser.add_argument("--alerts", type=int, default=10_000, help="that are open")
+    parser.add_argument("--attempts", type=int, default=1_000_000, help="to tell of them")
     parser.add_argument("--events", type=int, default=10_000_000, help="of the backtest")
     parser.add_argument(
         "--seeds", default="101,102,103", help="of the fleets; below 100 to look at"
