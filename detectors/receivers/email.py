@@ -142,7 +142,7 @@ def letter(message: Message, options: Options, now: datetime) -> EmailMessage:
     headers = {
         "From": f"gatewatch <{options.sender}>",
         "To": ", ".join(options.to),
-        "Subject": cut(plain(f"{said.state} · {said.title}"), SUBJECT).replace("=?", "= ?"),
+        "Subject": cut(plain(f"{said.state} · {said.title}").replace("=?", "= ?"), SUBJECT),
         "Date": format_datetime(now),
         "Message-ID": f"<{_atom(message.delivery)}.gatewatch@{domain}>",
         "Auto-Submitted": "auto-generated",

@@ -75,11 +75,7 @@ def _key(secret: Secret) -> bytes:
 
 
 def _payload(message: Message) -> dict[str, Any]:
-    """What is sent: docs/receivers/webhook.schema.json. A cut takes evidence, then parameters, then
-    facts, from the last; the totals count all."""
-    facts: dict[str, str] = {}
-    params: dict[str, str] = {}
-    evidence: list[str] = []
+    """What is sent: docs/receivers/webhook.schema.json."""
     data: dict[str, Any] = {
         "alert_id": message.alert,
         "delivery_id": message.delivery,
@@ -97,27 +93,31 @@ def _payload(message: Message) -> dict[str, Any]:
         "link": message.link,
         "links": dict(message.buttons),
         "facts_total": len(message.facts),
-        "facts": facts,
+        "facts": {},
         "params_total": len(message.params),
-        "params": params,
+        "params": {},
         "evidence_total": max(message.events, len(message.evidence)),
-        "evidence": evidence,
+        "evidence": [],
     }
     about = "" if message.kind in OF_MANY else "alert."
     payload = {"type": f"gatewatch.{about}{message.kind}", "timestamp": message.at, "data": data}
-    room = ROOM - len(_encode(payload))
-    for pairs, found in ((message.facts, facts), (message.params, params)):
+    _fill(data, message, ROOM - len(_encode(payload)))
+    return payload
+
+
+def _fill(data: dict[str, Any], message: Message, room: int) -> None:
+    """A cut takes evidence, then parameters, then facts, from the last; the totals count all."""
+    for pairs, key in ((message.facts, "facts"), (message.params, "params")):
         for name, value in pairs:
             name, value = _short(name, NAME), _short(value, FACT)
             if (room := room - len(_encode({name: value}))) < 0:
-                return payload
-            found[name] = value
+                return
+            data[key][name] = value
     for line in message.evidence:
         line = _short(line, LINE)
         if (room := room - len(_encode(line)) - 1) < 0:
-            return payload
-        evidence.append(line)
-    return payload
+            return
+        data["evidence"].append(line)
 
 
 def _short(text: str, room: int) -> str:

@@ -68,6 +68,7 @@ def test_a_line_that_is_one_dot_ends_no_letter() -> None:
         "x\r\nBcc: evil@evil.example\r\n\r\nEVIL",
         "=?utf-8?q?a=0D=0ABcc:_evil@evil.example?=",
         "=?utf-8?b?DQpCY2M6IGV2aWxAZXZpbC5leGFtcGxlDQoNCkVWSUw=?=",
+        "=?" * 200,
         "x" * 2_000,
         "案" * 2_000,
     ],
