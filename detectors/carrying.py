@@ -11,7 +11,7 @@ from datetime import datetime
 import msgspec
 
 from detectors import outbox
-from detectors.receivers import Kind, Language, Message
+from detectors.receivers import Language, Message
 from detectors.routing import Route
 from detectors.wording import moment
 from ingest.store import Db, fetch
@@ -25,7 +25,7 @@ NEWEST = """
 
 
 def carry(
-    db: Db, of: str, kind: Kind, to: Sequence[tuple[Route, str]],
+    db: Db, of: str, to: Sequence[tuple[Route, str]],
     why: Mapping[Language, tuple[str, str]], now: datetime,
 ) -> int:  # fmt: skip
     """Owe the newest summary of a storm to these, each under this delivery id; in their language,
@@ -38,7 +38,7 @@ def carry(
         if message is None:
             continue  # a rebuilt database has no text of it; its next summary has
         own = replace(
-            message, kind=kind, delivery=key, at=moment(now), reply_to="",
+            message, kind="escalated", delivery=key, at=moment(now), reply_to="",
             facts=(why[message.language], *message.facts),
         )  # fmt: skip
         owed += outbox.put(db, route.name, message.severity, now, own)

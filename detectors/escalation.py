@@ -178,7 +178,7 @@ def _storms(db: Db, desk: Desk, now: datetime) -> int:
         for each in plan(desk, row["worst"], row["since"]):
             if each.at <= now:
                 keys = _keys(desk, each, row["worst"], row["storm_id"], row["since"])
-                done += carry(db, row["storm_id"], "escalated", keys, _why(each), now)
+                done += carry(db, row["storm_id"], keys, _why(each), now)
     return done
 
 

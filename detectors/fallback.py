@@ -86,7 +86,7 @@ def reach(db: Db, detectors: Mapping[str, Detector], desk: Desk, now: datetime) 
             done += _alert(db, alert, lost[alert["alert_id"]], route, desk, detectors, now)
     for storm in fetch(db, STORMING, ids=list(lost)):
         row = lost[storm["storm_id"]]
-        done += carry(db, row["alert_id"], "storm", [(route, _key(row, route))], _why(row), now)
+        done += carry(db, row["alert_id"], [(route, _key(row, route))], _why(row), now)
     return done
 
 

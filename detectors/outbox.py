@@ -84,7 +84,8 @@ def concerned(
 ) -> tuple[Route, ...]:
     """Those that a telling of this kind is for."""
     if kind not in AFTERWARDS:
-        return desk.chosen(alert, now)
+        chosen = desk.chosen(alert, now)
+        return (*chosen, *_later(db, alert, chosen, desk)) if kind == "worse" else chosen
     sql = "SELECT DISTINCT receiver FROM deliveries WHERE alert_id = $id AND state <> 'dead'"
     told = {row["receiver"] for row in fetch(db, sql, id=alert["alert_id"])}
     mirrors = kind == "acknowledged"
@@ -92,6 +93,16 @@ def concerned(
         route for route in desk.routes
         if route.name in told and (route.module.MANNERS.mirrors or not mirrors)
     )  # fmt: skip
+
+
+def _later(
+    db: Db, alert: Mapping[str, Any], chosen: Sequence[Route], desk: Desk
+) -> tuple[Route, ...]:
+    """Those who were not chosen and know of it, because nobody else took it."""
+    sql = "SELECT DISTINCT receiver FROM deliveries WHERE alert_id = $id AND kind = 'escalated'"
+    names = {row["receiver"] for row in fetch(db, sql, id=alert["alert_id"])}
+    willing = desk.willing(sorted(names), desk.facts(alert))
+    return tuple(route for route in willing if route not in chosen)
 
 
 def delivery_id(*parts: object) -> str:

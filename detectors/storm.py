@@ -108,7 +108,8 @@ def summaries(
         if kind is None:
             continue
         members = fetch(db, MEMBERS, id=row["storm_id"])
-        routes = [route for route in desk.routes if route.name in row["receivers"]]
+        names = {*row["receivers"], *(_also(db, row["storm_id"]) if kind == "calm" else ())}
+        routes = [route for route in desk.routes if route.name in names]
         each = detectors.get(row["detector"])
         for route in routes:
             message = _message(row, members, kind, route, each, desk.public_url, zone, now)
@@ -119,6 +120,12 @@ def summaries(
         " AND storm_id NOT IN (SELECT storm_id FROM storm_members)"
     )
     return told
+
+
+def _also(db: Db, storm_id: str) -> set[str]:
+    """Who was told of a storm without being chosen for it: by a step, or as the last resort."""
+    sql = "SELECT DISTINCT receiver FROM deliveries WHERE alert_id = $id AND state <> 'dead'"
+    return {row["receiver"] for row in fetch(db, sql, id=storm_id)}
 
 
 def _kind(row: Mapping[str, Any], figures: Telling, now: datetime) -> Kind | None:

@@ -81,9 +81,10 @@ class Duty:
 
         return answer
 
-    def ack(self, minutes: float) -> None:
+    def ack(self, minutes: float, alert: str | None = None) -> None:
         store, lander = self.world.store, self.world.lander
-        triage.acknowledge(store, lander, self.alert["alert_id"], "wang", "", at(minutes))
+        name = alert or self.alert["alert_id"]
+        triage.acknowledge(store, lander, name, "wang", "", at(minutes))
 
     def silence(self, minutes: float, until: float) -> None:
         wanted, world = silences.Matchers(detector="deny_retry"), self.world
@@ -101,6 +102,13 @@ class Duty:
             " ORDER BY created_at DESC LIMIT 1", receiver=receiver, kind=kind,
         )  # fmt: skip
         return msgspec.json.decode(row["message"], type=Message)
+
+    def messages(self, receiver: str) -> list[Message]:
+        rows = self.world.rows(
+            "SELECT message FROM deliveries WHERE receiver = $receiver ORDER BY created_at",
+            receiver=receiver,
+        )
+        return [msgspec.json.decode(row["message"], type=Message) for row in rows]
 
     @property
     def alert(self) -> dict[str, Any]:

@@ -128,6 +128,39 @@ def test_what_gets_worse_has_the_steps_of_its_new_route_from_the_same_start(
     assert duty.tick(20) == ["boss escalated", "soc worse"]
 
 
+def test_who_was_told_by_a_step_hears_that_it_gets_worse(called: Called) -> None:
+    duty = called()
+    duty.denials(8, 13)
+    assert duty.tick(18) == ["lead escalated"]
+
+    with duty.world.store.writing() as db:
+        db.execute("UPDATE alerts SET severity = 'critical'")
+
+    assert duty.tick(20) == ["lead worse", "ops worse"]
+
+
+def test_a_storm_is_escalated_as_one_unless_somebody_has_one_of_its_alerts(tmp_path: Path) -> None:
+    for has_it in (False, True):
+        duty = Duty(tmp_path / str(has_it))
+        for n in range(15):
+            duty.denials(*(m + n / 100 for m in range(0, 40, 5)), agent=f"b{n}")
+        assert duty.tick(12) == ["ops open"] * 10 + ["ops storm"]
+        if has_it:
+            [row] = duty.world.rows("SELECT alert_id FROM storm_members LIMIT 1")
+            duty.ack(13, row["alert_id"])
+
+        told = [each for m in (26, 27, 28) for each in duty.tick(m) if "escalated" in each]
+
+        assert told == ["lead escalated"] * (10 + (not has_it))
+        storms = [one for one in duty.messages("lead") if one.alert.startswith("st_")]
+        assert len(storms) == (not has_it)
+        if storms:
+            assert storms[0].facts[0][1] == "nobody has acknowledged it within 15 minutes"
+            over = [each for m in range(60, 100, 10) for each in duty.tick(m)]
+            assert {"lead calm", "ops calm"} < set(over)
+        duty.world.close()
+
+
 def test_while_a_silence_hides_it_no_step_is_told_and_its_clock_begins_anew(called: Called) -> None:
     duty = called()
     going_on(duty, 60)

@@ -67,7 +67,7 @@ def test_it_is_told_that_the_alert_is_over_and_once_more_when_it_gets_worse(duty
     with duty.world.store.writing() as db:
         db.execute("UPDATE alerts SET severity = 'critical'")
 
-    assert told(duty, 5, 6) == ["6 pager escalated"]
+    assert told(duty, 5, 6) == ["5 pager worse"]
     assert told(duty, *range(10, 60, 5))[-1].endswith("pager resolved")
 
 
@@ -96,3 +96,18 @@ def test_a_silence_holds_for_the_fallback_too(duty: Duty) -> None:
 
     assert told(duty, 4, 7) == []
     assert told(duty, 9, 10) == ["9 pager escalated"]
+
+
+def test_a_storm_that_reaches_nobody_goes_to_it_as_one_message(duty: Duty) -> None:
+    duty.deaf = {"ops", "soc"}
+    for n in range(14):
+        duty.denials(0.1, 1.1, 2.1, agent=f"b{n}")
+    for n in range(40):
+        duty.tick(3 + n / 10)
+
+    carried = duty.messages("pager")
+    assert len(carried) == 11  # ten alerts that were told of their own, and the rest together
+    [storm] = [message for message in carried if message.alert.startswith("st_")]
+    assert storm.facts[0][1].startswith(
+        "nobody of ops, soc can be reached: "
+    )  # nobody read Chinese
