@@ -178,10 +178,7 @@ def _html(message: Message, shown: Parts, lines: list[str]) -> str:
     rows = "".join(
         f"<tr><th {cell}>{name}</th><td {cell}>{value}</td></tr>" for name, value in shown.facts
     )
-    links = " &nbsp; ".join(
-        f'<a href="{escape(url)}" style="color:{shown.color};font-weight:bold">{escape(label)}</a>'
-        for label, url in _links(message, shown)
-    )
+    links = "\n".join(_button(label, url, shown.color) for label, url in _links(message, shown))
     more = "".join(f"<li>{line}</li>\n" for line in lines)
     more = f'<ul style="margin:8px 0;padding-left:20px">\n{more}</ul>\n' if more else ""
     state = escape(f"{shown.state} · {message.alert} {shown.notes}".rstrip())
@@ -196,6 +193,12 @@ def _html(message: Message, shown: Parts, lines: list[str]) -> str:
         f'<table style="border-collapse:collapse;margin:8px 0">{rows}</table>\n'
         f"<p>{links}</p>\n{more}</div></body></html>\n"
     )
+
+
+def _button(label: str, url: str, color: str) -> str:
+    look = f"color:{color};border:1px solid {color};border-radius:4px;text-decoration:none"
+    box = "display:inline-block;padding:6px 12px;margin:0 6px 6px 0;font-weight:bold"
+    return f'<a href="{escape(url)}" style="{box};{look}">{escape(label)}</a>'
 
 
 def _unlinked(text: str) -> str:
