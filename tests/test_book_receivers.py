@@ -6,6 +6,7 @@
 import email
 import email.policy
 import json
+import re
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import cache
@@ -17,6 +18,7 @@ import pytest
 
 from detectors import receivers
 from detectors.receivers import Delivered, Handed, Language, Mail, Message
+from detectors.routing import Common
 from detectors.sample import sample
 from ingest.config import Secret
 from tests import fakes
@@ -150,9 +152,11 @@ def index() -> str:
     """The list in docs/receivers/README.md."""
     head = "receiver", "at most", "longest message", "secrets", "receipt", "the end", "a repeat"
     table = [f"| {' | '.join(head)} |", f"|{'---|' * len(head)}", *map(row, receivers.names())]
-    said = [f"Made from the receivers themselves by `{ACCEPT}`.",
-            "The longest message is measured: every part of it is far too long.",
-            "Of a rate of four messages or more a quarter is kept for critical alerts."]  # fmt: skip
+    said = [
+        f"Made from the receivers themselves by `{ACCEPT}`.",
+        "The longest message is measured: every part of it is far too long.",
+        "Of a rate of four messages or more a quarter is kept for critical alerts.",
+    ]
     return "\n".join([MARK, "", "## All receivers", "", *said, "", *table]) + "\n"
 
 
@@ -187,6 +191,13 @@ def test_the_page_of_a_receiver_shows_the_example_that_the_tests_run_on(name: st
     assert module.EXAMPLE.strip() in page
     keys = {field.encode_name for field in msgspec.structs.fields(module.Options)}
     assert [key for key in keys if f"`{key}`" not in page] == []
+
+
+def test_the_list_describes_the_keys_that_every_receiver_has() -> None:
+    page = (PAGES / "README.md").read_text(encoding="utf-8")
+    keys = {field.encode_name for field in msgspec.structs.fields(Common)}
+
+    assert [key for key in keys if not re.search(rf"^\| .*`{key}`.* \|", page, re.MULTILINE)] == []
 
 
 @every
