@@ -56,7 +56,10 @@ def explain(
         **{key: _json(alert[key]) for key in HEAD},
         **{key: getattr(each.header, key) if each else None for key in ("why", "respond", "quiet")},
         "facts": wording.as_dict(alert["facts"]),
-        "shown": [list(pair) for pair in wording.facts(alert, events, language)],
+        "shown": [
+            list(pair)
+            for pair in wording.facts(alert, events, language, wording.limits(each, alert))
+        ],
         "evidence": [_step(event) for event in reversed(events)],
         "evidence_total": len(alert["event_ids"]),
         "trace_ids": sorted({event["trace_id"] for event in events if event["trace_id"]}),

@@ -66,12 +66,13 @@ def owe(
     said = detector.header if detector else None
     respond = {"en": said.respond, "zh": said.respond_zh or said.respond} if said else {}
     zone = one(db, "SELECT local_zone()")
+    held = wording.limits(detector, alert)
     owed = 0
     for route, key in to:
         buttons = desk.links.buttons(alert["alert_id"], route.name, now) if desk.links else ()
         message = wording.message(
             alert, events, respond.get(route.language, ""), kind, key, route.language,
-            desk.public_url, now, zone, buttons,
+            desk.public_url, now, zone, buttons, held,
         )  # fmt: skip
         if why:
             message = replace(message, facts=(why[route.language], *message.facts))

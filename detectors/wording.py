@@ -11,6 +11,7 @@ from typing import Any, Protocol
 from urllib.parse import quote
 from zoneinfo import ZoneInfo
 
+from detectors.fact_names import named
 from detectors.receivers import Kind, Language, Message
 from detectors.shorten import cut, squeeze, visible
 
@@ -26,33 +27,10 @@ EVENTS = """
 AROUND = timedelta(days=1)  # a call's events may lie beside the calls' own times, not further
 PARAMS, VALUE, LINE = 12, 80, 500  # parameters of a line; code points of a value, and of a line
 SAMPLES = 3  # events that a message shows; all are one click away
+LIMITS, SHORT = 5, 24  # parameters of a detector in a message; code points of one's value
 LONG = 200  # code points of a trace's name that a link still carries
 WHO = {"agent": "agent", "account": "principal", "operation": "tool", "chain": "trace_id"}
-NAMES: dict[Language, dict[str, str]] = {
-    "en": {"chain": "chain id", "since": "since", "until": "until", "source": "source"},
-    "zh": {
-        "agent": "智能体",
-        "account": "账号",
-        "operation": "操作",
-        "chain": "调用链",
-        "since": "开始",
-        "until": "最近",
-        "source": "来源",
-        "tool": "工具",
-        "host": "主机",
-        "denials": "拒绝次数",
-        "tools": "工具数",
-        "count": "次数",
-        "calls": "调用次数",
-        "changes": "变更次数",
-        "baseline": "基线",
-        "threshold": "阈值",
-        "ratio": "倍数",
-        "window": "窗口",
-        "pending": "待审批",
-        "rows": "触发次数",
-    },
-}
+COUNTS = 3  # numbers that stand before everything else
 
 
 class Header(Protocol):
@@ -74,6 +52,8 @@ class Worded(Protocol):
     @property
     def header(self) -> Header: ...
 
+    def values_of(self, who: tuple[str, ...]) -> Mapping[str, Any]: ...
+
 
 def evidence(rows: Rows, alert: Mapping[str, Any]) -> list[dict[str, Any]]:
     """The events an alert rests on, the newest first."""
@@ -92,10 +72,12 @@ def message(
     now: datetime,
     zone: str = "UTC",
     buttons: tuple[tuple[str, str], ...] = (),
+    held: str = "",
 ) -> Message:
     """One telling of an alert (a row of `alerts`) with its `events`, newest first.
 
-    `zone` is that of the people on duty; `buttons` are links by which they can act.
+    `zone` is that of the people on duty; `buttons` are links by which they can act; `held` are the
+    detector's limits.
     """
     title = alert["title_zh"] if language == "zh" else alert["title"]
     latest = next((event for event in events if event["params"]), None)
@@ -110,7 +92,7 @@ def message(
         tenant=cut(visible(alert["tenant"]), 200),
         subject=cut(visible(alert["subject"]), 200),
         title=cut(visible(title), 200),
-        facts=tuple(facts(alert, events, language)),
+        facts=tuple(facts(alert, events, language, held, zone)),
         params=tuple(pairs(latest["params"])) if latest else (),
         evidence=tuple(line(event) for event in events[:SAMPLES]),
         events=len(alert["event_ids"]),
@@ -129,28 +111,58 @@ def _trace(events: Sequence[Mapping[str, Any]], public_url: str) -> Iterator[tup
 
 
 def facts(
-    alert: Mapping[str, Any], events: Sequence[Mapping[str, Any]], language: Language
-) -> Iterator[tuple[str, str]]:
-    """Name and value: counts first, then who did what in which chain, when, and the rest."""
-    names = NAMES[language]
+    alert: Mapping[str, Any], events: Sequence[Mapping[str, Any]], language: Language,
+    limits: str = "", zone: str = "UTC",
+) -> Iterator[tuple[str, str]]:  # fmt: skip
+    """Name and value: counts and what they are held against, who did what in which chain, when,
+    and the rest. `limits`: the detector's, where its own facts name no threshold."""
     found = _in(language, as_dict(alert["facts"]))
     numbers = [name for name, value in found.items() if isinstance(value, int | float)]
-    shown: dict[str, str] = {name: spelled(found[name]) for name in numbers}
-    if alert.get("rows", 1) > 1:
-        shown.setdefault("rows", str(alert["rows"]))
+    numbers.sort(key=lambda name: name == "threshold")
+    counts = [name for name in numbers if name != "threshold"][:COUNTS]
+    shown: dict[str, str] = {name: spelled(found[name]) for name in counts}
+    threshold = spelled(found["threshold"]) if "threshold" in found else limits
+    if threshold:
+        shown["threshold"] = threshold
     for name, column in WHO.items():
         values = dict.fromkeys(str(event[column]) for event in events if event[column])
         if values:
             more = f" (+{len(values) - 3})" if len(values) > 3 else ""
             shown[name] = ", ".join([*values][:3]) + more
-    shown["since"], shown["until"] = moment(alert["started_at"]), moment(alert["ended_at"])
-    repeated = {shown.get("agent"), shown.get("operation")}
+    known = {value for name, value in shown.items() if name in WHO}
+    shown["since"], shown["until"] = (both(alert[key], zone) for key in ("started_at", "ended_at"))
     for name, value in found.items():
-        if name not in shown and spelled(value) not in repeated:
+        if name not in shown and spelled(value) not in known:
             shown[name] = spelled(value)
+    if alert.get("rows", 1) > 1:
+        shown.setdefault("rows", str(alert["rows"]))
     for name, value in shown.items():
-        label = names.get(name, name.replace("_", " "))
-        yield cut(visible(label), 40), squeeze(visible(value), 160)
+        yield cut(visible(named(name, language)), 40), squeeze(visible(value), 160)
+
+
+def limits(detector: Worded | None, alert: Mapping[str, Any]) -> str:
+    """A detector's parameters, as they hold for whom an alert is about, as one fact: `denials 3,
+    within 10 minutes`. Long lists are left out."""
+    if detector is None:
+        return ""
+    agents = (name[6:] for name in alert["about"] or () if name.startswith("agent "))
+    values = detector.values_of((alert["subject"], *agents))
+    short = ((name, _limit(value)) for name, value in values.items())
+    told = [f"{name.replace('_', ' ')} {text}" for name, text in short if 0 < len(text) <= SHORT]
+    return ", ".join(told[:LIMITS])
+
+
+def _limit(value: object) -> str:
+    return lasting(value) if isinstance(value, timedelta) else spelled(value)
+
+
+def lasting(length: timedelta) -> str:
+    """A length of time in the largest unit that divides it."""
+    seconds = int(length.total_seconds())
+    for unit, size in (("day", 86_400), ("hour", 3_600), ("minute", 60)):
+        if seconds and seconds % size == 0:
+            return f"{seconds // size} {unit}{'s' if seconds != size else ''}"
+    return f"{length.total_seconds():g} seconds"
 
 
 def _in(language: Language, facts: Mapping[str, Any]) -> dict[str, Any]:
@@ -242,6 +254,12 @@ def spelled(value: object) -> str:
 def moment(at: datetime) -> str:
     """RFC 3339 in UTC, to the second."""
     return f"{at.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}"
+
+
+def both(at: datetime, zone: str) -> str:
+    """A moment in UTC, and where another clock is meant on that one as well."""
+    there = local(at, zone)
+    return f"{moment(at)} ({there})" if there else moment(at)
 
 
 def local(at: datetime, zone: str) -> str:

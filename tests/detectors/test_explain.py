@@ -8,7 +8,7 @@ from detectors.explain import UnknownAlertError, explain, render
 from tests.kit_telling import START, Build, House
 
 HEADER = SimpleNamespace(why="It is stuck.", respond="Open the trace.", quiet="Once is normal.")
-DETECTORS = {"deny_retry": SimpleNamespace(header=HEADER)}
+DETECTORS = {"deny_retry": SimpleNamespace(header=HEADER, values_of=lambda who: {"denials": 3})}
 
 
 def told(build: Build) -> House:

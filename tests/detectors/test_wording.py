@@ -1,12 +1,16 @@
 import json
+import re
 from datetime import timedelta
 from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from detectors import wording
+from detectors import detector, wording
+from detectors.detector import Detector
+from detectors.fact_names import NAMES
 from detectors.phrases import parts
+from ingest.store import Db, memory_store
 from tests.kit_receivers import NOW
 from tests.kit_telling import START, URL, Build, House
 
@@ -49,6 +53,63 @@ def test_a_message_names_the_account_the_parameters_and_the_trace(build: Build) 
     assert ("account", "svc-billing") in message.facts
     assert message.params == (("export_all", "true"), ("limit", "5000"))
     assert message.buttons == (("trace", f"{URL}/trace?trace=t%2F1%20%26x%3D%3Cb%3E"),)
+
+
+def test_counts_stand_beside_what_they_are_held_against(build: Build) -> None:
+    house = build()
+    table = {"denials": 4, "for": [{"match": "billing-*", "denials": 7}]}
+    with house.store.reading() as db:
+        loaded = detector.load_all(db, {"deny_retry": table})["deny_retry"]
+
+    def threshold(**columns: Any) -> str:
+        return wording.limits(loaded, house.alert(**columns))
+
+    assert threshold() == "denials 4, within 10 minutes"
+    assert threshold(alert_id="al_2", subject="billing-1") == "denials 7, within 10 minutes"
+    about = ["agent billing-2", "trace t-1"]
+    assert threshold(alert_id="al_3", subject="t-1", about=about) == "denials 7, within 10 minutes"
+    told = dict(wording.facts(house.alert("al_4"), [], "en", "denials 4"))
+    assert [*told][:2] == ["denials", "threshold"]
+    assert told["threshold"] == "denials 4"
+
+
+def test_a_threshold_of_the_alert_itself_goes_before_the_detectors(build: Build) -> None:
+    alert = build().alert(facts='{"threshold": 90, "calls": 95, "ratio": 6.5}')
+
+    told = [*wording.facts(alert, [], "en", "factor 5")]
+
+    assert told[:3] == [("calls", "95"), ("ratio", "6.5"), ("threshold", "90")]
+
+
+def test_every_fact_of_the_catalogue_has_a_name_in_chinese() -> None:
+    with memory_store().reading() as db:
+        every = detector.load_all(db)
+        names = {name for each in every.values() for name in columns_of(db, each)}
+
+    own = {name for name in names if not name.endswith("_zh")} - PROMISED
+    assert {name for name in own if name not in NAMES["zh"]} == set()
+    assert len(own) > 100
+
+
+PROMISED = {"subject", "started_at", "ended_at", "event_ids", "severity", "tenant", "agent"}
+
+
+def columns_of(db: Db, each: Detector) -> tuple[str, ...]:
+    if each.run is not None:
+        return each.header.facts
+    given = {**each.values, "since": NOW, "until": NOW, "lookback": each.lookback}
+    asked = set(re.findall(r"\$(\w+)", each.sql))
+    query = db.sql(each.sql, params={key: given[key] for key in asked & given.keys()})
+    return tuple(query.columns)
+
+
+def test_lengths_of_time_are_told_in_the_unit_that_divides_them() -> None:
+    lengths = [timedelta(days=1), timedelta(hours=2), timedelta(minutes=15), timedelta(seconds=61),
+               timedelta(seconds=0.5)]  # fmt: skip
+
+    assert [wording.lasting(each) for each in lengths] == [
+        "1 day", "2 hours", "15 minutes", "61 seconds", "0.5 seconds",
+    ]  # fmt: skip
 
 
 def test_three_events_are_shown_and_all_are_counted(build: Build) -> None:
