@@ -18,7 +18,7 @@ from detectors.guard import ForbiddenError
 from detectors.receivers import Handed, Passed
 
 COMMAND = [sys.executable, "-P", "-m", "detectors.courier"]
-KEPT = ("PATH", "PYTHONPATH", "HOME", "LANG", "LC_ALL", "TMPDIR", "SYSTEMROOT")  # no proxy, no key
+KEPT = ("PATH", "PYTHONPATH", "LANG", "LC_ALL", "TMPDIR", "SYSTEMROOT")  # no proxy, no password
 
 
 class Order(msgspec.Struct, frozen=True):
@@ -87,4 +87,5 @@ class Library(httpx.BaseTransport):
 
     def _environment(self) -> dict[str, str]:
         kept = {name: os.environ[name] for name in KEPT if name in os.environ}
+        kept["NETRC"] = os.devnull  # requests would log in with what it finds there
         return kept | ({"REQUESTS_CA_BUNDLE": self._ca_file} if self._ca_file else {})

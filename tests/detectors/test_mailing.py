@@ -10,7 +10,9 @@ from typing import Any
 
 import pytest
 
-from detectors.receivers import Delivered, Refused, Retry
+from detectors import delivery
+from detectors.receivers import Delivered, Flow, Mail, Refused, Retry
+from ingest.config import Secret
 from tests.kit_mail import PASSWORD, options, post, reciting, relay, scripted
 from tests.kit_sockets import self_signed
 
@@ -271,4 +273,21 @@ def test_without_tls_nothing_goes_to_an_address_outside(monkeypatch: pytest.Monk
         "other",
         "address",
     )
+    assert b"".join(heard) == b""
+
+
+def test_a_password_goes_to_nobody_without_tls_whoever_asks_for_it() -> None:
+    def flow() -> Flow:
+        yield Mail(
+            "localhost", port, "none", "a@b.example", ("c@d.example",), b"", "a", Secret("b")
+        )
+        return Delivered()
+
+    with (
+        scripted(reciting(GREET, OK)) as (port, heard),
+        delivery.client(5.0, allow_http=True, allow_private=True) as client,
+    ):
+        outcome = delivery.attempt(flow(), client)
+
+    assert outcome == Refused("a password goes to no server without TLS", "other", "address")
     assert b"".join(heard) == b""
