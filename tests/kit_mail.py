@@ -106,11 +106,12 @@ def relay(
     tls: Path | None = None,
     auth: bool = False,
     without: tuple[str, ...] = (),
+    kind: type[Relay] = Relay,
     **more: Any,
 ) -> Iterator[Relay]:
     """A running server, with the certificates given. `auth`: only who logs in may send, by any
     mechanism but those `without` which it has to do."""
-    it, ready = Relay(**more), threading.Event()
+    it, ready = kind(**more), threading.Event()
     settings: dict[str, Any] = {"hostname": "mx.corp.example", "timeout": 30}
     if starttls:
         settings |= {"tls_context": server_context(starttls), "require_starttls": True}
