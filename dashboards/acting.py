@@ -41,7 +41,7 @@ FIRST = 20  # of the alerts that a silence would hide: so many are shown
 
 def forms(alert: dict[str, Any], client: Client, now: datetime) -> None:
     """All forms of one alert, and below them what came of the last one."""
-    theme.section("Act", "every action is logged with your name")
+    theme.section("Triage", "every action is logged with your name")
     key = alert["alert_id"]
     with st.form("triage", border=False, enter_to_submit=False):
         boxes(key)
@@ -98,11 +98,11 @@ def _hushing(alert: dict[str, Any], client: Client, now: datetime) -> None:
 
 
 def _acknowledge(client: Client, key: str) -> None:
-    act(key, lambda who, why: client.ack(key, who, why), "Acknowledged.")
+    act(key, lambda who, why: client.ack(key, who, why), "Acknowledged")
 
 
 def _reopen(client: Client, key: str) -> None:
-    act(key, lambda who, why: client.reopen(key, who, why), "Reopened.")
+    act(key, lambda who, why: client.reopen(key, who, why), "Reopened")
 
 
 def _judge(client: Client, key: str) -> None:
@@ -110,19 +110,23 @@ def _judge(client: Client, key: str) -> None:
     if actor(key) and not (verdict and reason(key)):
         say(key, "A verdict needs one of the four words, and a reason.")
     elif verdict:
-        act(key, lambda who, why: client.verdict(key, verdict, who, why), f"Verdict: {verdict}.")
+        act(
+            key,
+            lambda who, why: client.verdict(key, verdict, who, why),
+            f"Verdict {verdict} recorded",
+        )
 
 
 def _assign(client: Client, key: str) -> None:
     to = str(st.session_state.get(f"to_{key}", "")).strip()
-    act(key, lambda who, why: client.assign(key, to, who, why), f"Assigned to {to or 'nobody'}.")
+    act(key, lambda who, why: client.assign(key, to, who, why), f"Assigned to {to or 'nobody'}")
 
 
 def _comment(client: Client, key: str) -> None:
     words = str(st.session_state.get(f"comment_{key}", "")).strip()
     if actor(key) and not words:
         say(key, "Write the comment first.")
-    elif act(key, lambda who, _: client.comment(key, words, who), "Comment added."):
+    elif act(key, lambda who, _: client.comment(key, words, who), "Comment added"):
         st.session_state[f"comment_{key}"] = ""
 
 
@@ -168,4 +172,4 @@ def _hushed(key: str, client: Client) -> None:
 def _silence(client: Client, key: str, wanted: dict[str, str], until: datetime) -> None:
     st.session_state.pop("hushing", None)
     act(key, lambda who, why: client.silence(wanted, until, who, why),
-        f"Silenced until {theme.moment(until)} UTC.")  # fmt: skip
+        f"Silenced until {theme.moment(until)} UTC")  # fmt: skip

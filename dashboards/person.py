@@ -18,26 +18,27 @@ def boxes(key: str) -> None:
     reason.text_input("Reason", key=f"reason_{key}")
 
 
-def act(key: str, action: Callable[[str, str], object], done: str) -> bool:
-    """Have the service do it, in the person's name and with the reason; say what came of it."""
-    who = actor(key)
+def act(key: str, action: Callable[[str, str], object], done: str, place: str = "triage") -> bool:
+    """Have the service do it, in the person's name and with the reason; say at one `place` of the
+    page what came of it: what was `done`, by whom."""
+    who = actor(key, place)
     if not who:
         return False
     try:
         action(who, reason(key))
     except TROUBLE as error:
-        say(key, str(error))
+        say(key, str(error), place=place)
         return False
-    say(key, f"{done} ({who})", good=True)
+    say(key, f"{done} by {who}.", good=True, place=place)
     return True
 
 
-def actor(key: str) -> str:
+def actor(key: str, place: str = "triage") -> str:
     """Who acts. Without a name nothing is done, and the page says so."""
     who = str(st.session_state.get("actor", "")).strip()
     st.session_state["actor_kept"] = who
     if not who:
-        say(key, "Say who you are: every action is logged with a name.")
+        say(key, "Say who you are: every action is logged with a name.", place=place)
     return who
 
 
@@ -45,15 +46,17 @@ def reason(key: str) -> str:
     return str(st.session_state.get(f"reason_{key}", "")).strip()
 
 
-def say(key: str, sentence: str, *, good: bool = False) -> None:
-    """What the page says of the last action on this alert."""
-    st.session_state["acted"] = (key, good, sentence)
+def say(key: str, sentence: str, *, good: bool = False, place: str = "triage") -> None:
+    """What the page says of the last action on this alert, and where."""
+    st.session_state["acted"] = (key, place, good, sentence)
 
 
-def said(key: str) -> None:
+def said(key: str, place: str = "triage") -> None:
     """Draw it."""
-    about, good, sentence = st.session_state.get("acted", ("", False, ""))
-    if about == key and good:
+    about, where, good, sentence = st.session_state.get("acted", ("", "", False, ""))
+    if (about, where) != (key, place):
+        return
+    if good:
         theme.done(sentence)
-    elif about == key:
+    else:
         theme.trouble(sentence, "Nothing was recorded.", lead="Not done.")

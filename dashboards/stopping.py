@@ -1,5 +1,6 @@
 """Pauses on the page of an alert: who would be asked, what was answered, and letting go again."""
 
+from functools import partial
 from typing import Any
 
 import polars as pl
@@ -7,7 +8,7 @@ import streamlit as st
 
 from dashboards import theme
 from dashboards.client import TROUBLE, Client
-from dashboards.person import act, actor, say
+from dashboards.person import act, actor, said, say
 from dashboards.theme import Column
 
 SPANS = {
@@ -88,35 +89,35 @@ def question(key: str, client: Client) -> None:
 def _pause(client: Client, key: str, asked: dict[str, str]) -> None:
     st.session_state.pop("stopping", None)
     act(key, lambda who, why: client.pause(asked, who, why),
-        "The pause is ordered: what each gate answers stands below.")  # fmt: skip
+        "Pause ordered")  # fmt: skip
 
 
 def show(rows: pl.DataFrame, key: str, client: Client) -> None:
     """What each gate answered. While one has not, the part looks again by itself."""
     if rows.is_empty():
         return
-    waits = not rows.filter(pl.col("state").is_in(["asked", "resuming"])).is_empty()
-    st.fragment(run_every=LOOK if waits else None)(_shown)(rows if not waits else None, key, client)
+    waits = _waits(rows)
+    st.fragment(run_every=LOOK if waits else None)(_shown)(rows, key, client, waits)
 
 
-def _shown(rows: pl.DataFrame | None, key: str, client: Client) -> None:
+def _waits(rows: pl.DataFrame) -> bool:
+    return not rows.filter(pl.col("state").is_in(["asked", "resuming"])).is_empty()
+
+
+def _shown(rows: pl.DataFrame, key: str, client: Client, again: bool) -> None:
     theme.section("Pauses", "what each gate answered")
-    if rows is None:
+    if again:
         try:
             rows = load(client, key)
         except TROUBLE as error:
             theme.trouble(str(error), "What the gates answer is unknown.")
             return
+        if not _waits(rows):
+            st.rerun()  # the whole page, which then has nothing to wait for
     theme.table(rows, SHOWN)
     standing = rows.filter(pl.col("state").is_in(OPEN)).unique("pause_id", maintain_order=True)
-    for row in standing.iter_rows(named=True):
-        st.button(
-            f"Let {theme.visible(row['name'])[:40]} go on",
-            key=f"resume_{row['pause_id']}", on_click=_resume, args=(client, key, row["pause_id"]),
-        )  # fmt: skip
-
-
-def _resume(client: Client, key: str, pause: str) -> None:
-    act(
-        key, lambda who, why: client.resume(pause, who, why), "The gates are asked to let it go on."
-    )
+    for pause in standing["pause_id"]:  # its id alone: a label is Markdown, and names are from logs
+        if st.button(f"End {pause}", key=f"end_{pause}"):
+            act(key, partial(client.resume, pause), f"End of {pause} ordered", "pauses")
+            st.rerun()  # the whole page: what the gates answer is to be looked for
+    said(key, "pauses")

@@ -60,11 +60,14 @@ class Tab:
         pytest.fail(f"not on the page: {missing}; still there: {gone!r}; the page says: {text!r}")
 
     def click(self, label: str) -> None:
-        """Press the button that carries this label."""
+        """Press the button that carries this label, once it is there."""
         button = (
             f"[...document.querySelectorAll('button')].find(b => b.innerText.trim() === {label!r})"
         )
-        assert self.run(f"{button} ? ({button}.click(), true) : false"), f"no button {label}"
+        until = time.monotonic() + PATIENCE
+        while not self.run(f"{button} ? ({button}.click(), true) : false"):
+            assert time.monotonic() < until, f"no button {label}"
+            time.sleep(0.1)  # a browser says nothing when a button has come
 
     def press(self, x: float, y: float) -> None:
         """Press the mouse at a place of the page."""
@@ -72,8 +75,12 @@ class Tab:
             self.call("Input.dispatchMouseEvent", type=kind, x=x, y=y, button="left", clickCount=1)
 
     def type(self, label: str, words: str) -> None:
-        """Fill in the box that carries this label."""
-        assert self.run(f"document.querySelector('[aria-label={json.dumps(label)}]').focus(), true")
+        """Fill in the box that carries this label, once it is there and can be written in."""
+        box = f"document.querySelector('[aria-label={json.dumps(label)}]')"
+        until = time.monotonic() + PATIENCE
+        while not self.run(f"!!{box} && ({box}.focus(), document.activeElement === {box})"):
+            assert time.monotonic() < until, f"no box {label}"
+            time.sleep(0.1)  # a browser says nothing when a box has come
         self.call("Input.insertText", text=words)
 
     def picture(self, path: Path) -> None:

@@ -126,7 +126,7 @@ def test_acknowledging_and_judging_reach_the_service_with_name_and_reason(board:
     board.tab.run("[...document.querySelectorAll('label')]"
                   ".find(l => l.innerText.startsWith('Expected')).click()")  # fmt: skip
     board.tab.click("Give verdict")
-    board.tab.wait("Verdict expected recorded for mei.", "seen before :fire:")
+    board.tab.wait("Verdict expected recorded by mei.", "seen before :fire:")
 
     [row] = board.store.rows("SELECT * FROM alerts WHERE alert_id = 'al_7f3a'")
     assert (row["acked_by"], row["verdict"], row["verdict_by"], row["verdict_reason"]) == (

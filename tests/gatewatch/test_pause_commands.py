@@ -6,65 +6,22 @@ import os
 import pty
 import subprocess
 import sys
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any
 
-import httpx
 import pytest
 
 from tests.kit_command import ROOT, run
-from tests.kit_gates import KEY, Till
 from tests.kit_http import lines, running, until
-
-
-class Listening:
-    """The gate of tests.kit_gates on a port of its own; `status` is what it answers instead."""
-
-    def __init__(self) -> None:
-        from gatewatch.parts import utc_now
-
-        self.till, self.status = Till(utc_now), 0
-        self.till.answer = lambda: httpx.Response(self.status) if self.status else None
-        owner = self
-
-        class Handler(BaseHTTPRequestHandler):
-            def do_POST(self) -> None:
-                body = self.rfile.read(int(self.headers["content-length"]))
-                url = f"http://gate.example{self.path}"
-                asked = httpx.Request("POST", url, headers=dict(self.headers), content=body)
-                answer = owner.till(asked)
-                self.send_response(answer.status_code)
-                self.send_header("content-length", str(len(answer.content)))
-                self.end_headers()
-                self.wfile.write(answer.content)
-
-            def log_message(self, *_: object) -> None:
-                pass
-
-        self.server = HTTPServer(("127.0.0.1", 0), Handler)
-        self.config = f"""
-            [containment.till]
-            type = "webhook"
-            webhook = "http://127.0.0.1:{self.server.server_port}/FAKE-till"
-            secrets = ["{KEY}"]
-            allow_http = true
-            allow_private = true
-        """
+from tests.kit_listening import Listening, listening
 
 
 @pytest.fixture
 def gate() -> Iterator[Listening]:
-    made = Listening()
-    thread = threading.Thread(target=made.server.serve_forever)
-    thread.start()
-    yield made
-    made.server.shutdown()
-    thread.join()
-    made.server.server_close()
+    with listening() as made:
+        yield made
 
 
 def command(folder: Path, *words: str) -> tuple[int, Any, str]:
