@@ -155,9 +155,7 @@ def open_parts(
         if settings.protocols_folder:
             put_protocols(store, lander, settings.path(settings.protocols_folder))
         with store.writing() as cursor:
-            folder = settings.detectors_folder
-            extra = [settings.path(folder)] if folder else []
-            detectors = detector.load_all(cursor, settings.detectors, extra, where)
+            detectors = _loaded(cursor, settings, where)
             routing.check_detectors(routes, list(detectors), f"{where}: receivers")
             containment.check_detectors(gates, list(detectors), f"{where}: containment")
             desk = _furnished(desk, cursor, settings, detectors)
@@ -167,6 +165,13 @@ def open_parts(
         on_failure.pop_all()
     engine = Engine(store, detectors, patience=PATIENCE)
     return Parts(settings, store, lander, ledger, detectors, engine, desk, gates, windows)
+
+
+def _loaded(db: Db, settings: Settings, where: str) -> dict[str, Detector]:
+    """The catalogue and the user's own detectors, as these settings want them."""
+    folder = settings.detectors_folder
+    extra = [settings.path(folder)] if folder else []
+    return detector.load_all(db, settings.detectors, extra, where)
 
 
 def _furnished(desk: Desk, db: Db, settings: Settings, detectors: Mapping[str, Detector]) -> Desk:
