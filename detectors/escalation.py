@@ -27,6 +27,7 @@ from ingest.store import Db, fetch
 
 LATER = timedelta(minutes=1)  # until one that is kept quiet is looked at again
 HIDDEN = ("silence", "maintenance")  # quiet_reason while a step waits
+AT_ONCE = 50  # alerts of one round, the worst first: the next round is half a second away
 BEGIN = ("open", "unsilenced")  # kinds of which people learn that there is something to take
 # Which alerts people know of and nobody has, and since when: asked only where a step may be due.
 # What had stopped and goes on as another alert still stands: see alerts.continues.
@@ -67,7 +68,7 @@ DUE = f"""
     SELECT a.*, q.key, greatest(b.at, t.at) AS since
     FROM alerts a JOIN asked q USING (alert_id) JOIN begun b USING (alert_id)
     LEFT JOIN taken t USING (alert_id)
-    ORDER BY a.opened_at, a.alert_id
+    ORDER BY list_position(['critical', 'high', 'medium', 'low'], a.severity), since, a.alert_id
 """
 ONE = f"""
     WITH asked AS (SELECT * FROM alerts WHERE alert_id = $id AND {STANDING}),
@@ -124,6 +125,8 @@ def escalate(db: Db, detectors: Mapping[str, Detector], desk: Desk, now: datetim
         later = min((each.at for each in steps if each.at > now), default=None)
         if due and row["quiet_reason"] in HIDDEN:
             later = now + LATER
+        elif due and done >= AT_ONCE:
+            continue
         elif due:
             done += _told(db, row, due, desk, detectors, now)
         looked.append((row["alert_id"], row["key"], later))

@@ -7,6 +7,7 @@ from typing import Any, Protocol
 import pytest
 
 from detectors import triage
+from detectors.escalation import AT_ONCE
 from tests.kit_duty import STEPS, TREE, Duty
 from tests.world import at
 
@@ -214,3 +215,39 @@ def test_without_steps_nothing_is_looked_at(called: Called) -> None:
 
     assert duty.tick(60) == []
     assert duty.world.rows("SELECT * FROM escalations") == []
+
+
+def test_of_many_that_are_due_at_once_the_worst_are_told_first_and_none_is_forgotten(
+    tmp_path: Path,
+) -> None:
+    duty = Duty(tmp_path)
+    row = """
+        INSERT INTO alerts (alert_id, detector, tenant, subject, severity, status, started_at,
+            ended_at, rows, title, title_zh, facts, event_ids, opened_at, backfill, told_at,
+            told_severity, tellings)
+        SELECT 'al_' || i, 'deny_retry', '', 'a' || i, CASE WHEN i % 2 = 0 THEN 'critical' ELSE
+            'high' END, 'open', $at, $late, 1, '', '', '{}', [], $at, false, $at, 'critical', 1
+        FROM range(120) t(i)
+    """
+    owed = """
+        INSERT INTO deliveries (delivery_id, receiver, alert_id, kind, severity, created_at,
+            message, state, attempts, next_at)
+        SELECT alert_id, 'ops', alert_id, 'open', severity, opened_at, '{}', 'delivered', 1,
+            opened_at FROM alerts
+    """
+    with duty.world.store.writing() as db:
+        db.execute(row, {"at": at(0), "late": at(20)})
+        db.execute(owed)
+    told = "SELECT severity FROM deliveries WHERE kind = 'escalated' AND created_at = $at"
+
+    def escalated(minutes: float) -> list[str]:
+        duty.world.tick(at(minutes))
+        return [each["severity"] for each in duty.world.rows(told, at=at(minutes))]
+
+    assert escalated(14) == []
+    assert set(first := escalated(16)) == {"critical"}
+    assert len(first) == AT_ONCE
+    assert sorted(escalated(16.1)) == ["critical"] * (60 - AT_ONCE) + ["high"] * (2 * AT_ONCE - 60)
+    assert escalated(16.2) == ["high"] * (120 - 2 * AT_ONCE)
+    assert escalated(16.3) == []
+    duty.world.close()
