@@ -215,7 +215,7 @@ ALTER TABLE alerts ADD COLUMN IF NOT EXISTS gates VARCHAR[];
 
 CREATE TABLE IF NOT EXISTS alert_events (  -- the history of an alert
     alert_id VARCHAR NOT NULL, ts TIMESTAMPTZ NOT NULL,
-    what VARCHAR NOT NULL,              -- opened | grew | severity | resolved | reopened | withdrawn | merged | told | quiet | acked | verdict | retaken | assigned | comment
+    what VARCHAR NOT NULL,              -- opened | grew | severity | resolved | reopened | withdrawn | merged | told | quiet | acked | verdict | retaken | assigned | comment | escalated | fallback
     detail VARCHAR
 );
 
