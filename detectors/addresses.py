@@ -28,6 +28,7 @@ def refused_url(url: str, allow_http: bool, allow_private: bool) -> str | None:
     """
     try:
         parsed = httpx.URL(url)
+        name = parsed.host  # decodes what begins with xn--
     except (httpx.InvalidURL, UnicodeError):
         return "is not a URL"
     if parsed.scheme not in ("https", "http", "smtps", "smtp", "apprise"):
@@ -41,7 +42,7 @@ def refused_url(url: str, allow_http: bool, allow_private: bool) -> str | None:
         )
     if parsed.userinfo:
         return "holds a user name or password, which is not supported"
-    host = canonical_host(parsed.host)
+    host = canonical_host(name)
     if not host:  # in a URL of Apprise a token may stand there
         return None if parsed.scheme == "apprise" else "names no host"
     try:

@@ -28,13 +28,52 @@ def test_no_spelling_of_an_inside_address_is_public(text: str) -> None:
     assert refused(ipaddress.ip_address(text), allow_private=False)
 
 
+@pytest.mark.parametrize(
+    "url",
+    [
+        # a final dot, capitals, names below and beside localhost
+        "https://localhost./", "https://LOCALHOST/", "https://x.localhost/", "https://nas.local/",
+        "https://metadata.google.internal/", "https://metadata.google.internal./",
+        "https://nas.home.arpa/", "https://10.0.0.1./",
+        # IPv4 as nobody writes it
+        "https://127.1/", "https://0177.0.0.1/", "https://0x7f.1/", "https://0/",
+        "https://%31%30.0.0.1/", "https://127\u30020\u30020\u30021/", "https://1\uff127.0.0.1/",
+        "https://\u2460\u2461\u2466.\u24ea.\u24ea.\u2460/", "https://\u24dbocalhost/",
+        # IPv6 that leads to IPv4, and with a zone
+        "https://[::ffff:7f00:1]/", "https://[0:0:0:0:0:ffff:127.0.0.1]/", "https://[::]/",
+        "https://[64:ff9b::7f00:1]/", "https://[fe80::1%25eth0]/", "https://[fe80::1%eth0]/",
+        # a user, or what a careless reader takes for the host
+        "https://user@soc.example/", "https://soc.example@10.0.0.1/",
+        "https://soc.example\\@10.0.0.1/", "https://10.0.0.1:443@soc.example/",
+        "https://10.0.0.1#@soc.example/", "https://10.0.0.1?@soc.example/",
+        "https://10.0.0.1%00.soc.example/", "https://10.0.0.1\t.example/",
+        # no URL of a host at all
+        "https:10.0.0.1/", "https:///10.0.0.1/", "//10.0.0.1/", "javascript:alert(1)", "https://[::1",
+        "https://xn--/",
+    ],
+)  # fmt: skip
+def test_no_spelling_of_a_url_leads_inside(url: str) -> None:
+    assert refused_url(url, allow_http=False, allow_private=False)
+
+
 @pytest.mark.parametrize("text", ["8.8.8.8", "2606:4700::1111", "64:ff9b::808:808"])
 def test_a_public_address_is_permitted(text: str) -> None:
     assert refused(ipaddress.ip_address(text), allow_private=False) is None
 
 
 @pytest.mark.parametrize(
-    "text", ["169.254.169.254", "100.100.100.200", "::", "::ffff:169.254.169.254"]
+    "text",
+    [
+        "169.254.169.254",
+        "100.100.100.200",
+        "168.63.129.16",
+        "192.0.0.192",
+        "fd00:ec2::254",
+        "fd20:ce::254",
+        "::",
+        "::ffff:169.254.169.254",
+        "64:ff9b::a9fe:a9fe",
+    ],
 )
 def test_cloud_metadata_stays_refused_in_private_networks(text: str) -> None:
     assert refused(ipaddress.ip_address(text), allow_private=True)
