@@ -12,6 +12,7 @@ from datetime import UTC, datetime, timedelta
 import httpx
 
 from detectors import delivery, outbox
+from detectors.masking import masked
 from detectors.receivers import Delivered, Kind, Language, Message, Refused
 from detectors.routing import Route
 from detectors.wording import moment
@@ -98,7 +99,7 @@ class Direct:
         outcome = delivery.attempt(flow, self._client)
         if isinstance(outcome, Delivered | Refused):
             if isinstance(outcome, Refused):
-                log.error("%s refuses %s: %s", self._route.name, NAME, outcome.reason)
+                log.error("%s refuses %s: %s", self._route.name, NAME, masked(outcome.reason))
             self._owed.pop(0)
             self._tries, self._next = 0, LONG_AGO
             return
