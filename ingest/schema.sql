@@ -17,8 +17,7 @@ CREATE TABLE IF NOT EXISTS sources (
     mismatched UBIGINT DEFAULT 0, -- events that claimed another agent than their sender may speak for
     canary_at TIMESTAMPTZ         -- the newest denial of the agent gatewatch-canary: docs/metrics.md
 );
-ALTER TABLE sources ADD COLUMN IF NOT EXISTS mismatched UBIGINT DEFAULT 0;
-ALTER TABLE sources ADD COLUMN IF NOT EXISTS canary_at TIMESTAMPTZ;
+ALTER TABLE sources ADD COLUMN IF NOT EXISTS mismatched UBIGINT DEFAULT 0; ALTER TABLE sources ADD COLUMN IF NOT EXISTS canary_at TIMESTAMPTZ;
 
 CREATE TABLE IF NOT EXISTS tallies (  -- counters, raised where the thing happens: ingest/tally.py
     name VARCHAR NOT NULL, whose VARCHAR NOT NULL, what VARCHAR NOT NULL, n DOUBLE NOT NULL,
@@ -127,9 +126,7 @@ CREATE TABLE IF NOT EXISTS minute_counts (  -- appended by landing: sum over equ
     subject VARCHAR,                    -- for whom it is counted: the agent, else the principal, else the source
     rows_read UBIGINT DEFAULT 0, bytes_read UBIGINT DEFAULT 0  -- what executed calls answered
 );
-ALTER TABLE minute_counts ADD COLUMN IF NOT EXISTS subject VARCHAR;
-ALTER TABLE minute_counts ADD COLUMN IF NOT EXISTS rows_read UBIGINT DEFAULT 0;
-ALTER TABLE minute_counts ADD COLUMN IF NOT EXISTS bytes_read UBIGINT DEFAULT 0;
+ALTER TABLE minute_counts ADD COLUMN IF NOT EXISTS subject VARCHAR; ALTER TABLE minute_counts ADD COLUMN IF NOT EXISTS rows_read UBIGINT DEFAULT 0; ALTER TABLE minute_counts ADD COLUMN IF NOT EXISTS bytes_read UBIGINT DEFAULT 0;
 
 CREATE TABLE IF NOT EXISTS sightings (  -- whom which tool, host or account served on a day; appended by landing: the least ts counts
     tenant VARCHAR, subject VARCHAR NOT NULL,
@@ -205,12 +202,8 @@ CREATE TABLE IF NOT EXISTS alerts (  -- one stretch of trouble for one subject
     flapping BOOLEAN DEFAULT false,     -- that it comes and goes has been said
     gates VARCHAR[]                     -- the sources of its evidence
 );
-ALTER TABLE alerts ADD COLUMN IF NOT EXISTS about VARCHAR[];
-ALTER TABLE alerts ADD COLUMN IF NOT EXISTS assigned_to VARCHAR;
-ALTER TABLE alerts ADD COLUMN IF NOT EXISTS ack_told BOOLEAN DEFAULT false;
-ALTER TABLE alerts ADD COLUMN IF NOT EXISTS quiet_severity VARCHAR;
-ALTER TABLE alerts ADD COLUMN IF NOT EXISTS continues VARCHAR;
-ALTER TABLE alerts ADD COLUMN IF NOT EXISTS flapping BOOLEAN DEFAULT false;
+ALTER TABLE alerts ADD COLUMN IF NOT EXISTS about VARCHAR[]; ALTER TABLE alerts ADD COLUMN IF NOT EXISTS assigned_to VARCHAR; ALTER TABLE alerts ADD COLUMN IF NOT EXISTS ack_told BOOLEAN DEFAULT false;
+ALTER TABLE alerts ADD COLUMN IF NOT EXISTS quiet_severity VARCHAR; ALTER TABLE alerts ADD COLUMN IF NOT EXISTS continues VARCHAR; ALTER TABLE alerts ADD COLUMN IF NOT EXISTS flapping BOOLEAN DEFAULT false;
 ALTER TABLE alerts ADD COLUMN IF NOT EXISTS gates VARCHAR[];
 
 CREATE TABLE IF NOT EXISTS alert_events (  -- the history of an alert
@@ -225,12 +218,8 @@ CREATE TABLE IF NOT EXISTS silences (  -- what it matches are patterns, as in `b
     agent VARCHAR, tenant VARCHAR, tag VARCHAR, severity VARCHAR, at_most VARCHAR,  -- exactly that bad; no worse than that
     ended_by VARCHAR                    -- who ended it before its time: then expires_at is when
 );
-ALTER TABLE silences ADD COLUMN IF NOT EXISTS agent VARCHAR;
-ALTER TABLE silences ADD COLUMN IF NOT EXISTS tenant VARCHAR;
-ALTER TABLE silences ADD COLUMN IF NOT EXISTS tag VARCHAR;
-ALTER TABLE silences ADD COLUMN IF NOT EXISTS severity VARCHAR;
-ALTER TABLE silences ADD COLUMN IF NOT EXISTS at_most VARCHAR;
-ALTER TABLE silences ADD COLUMN IF NOT EXISTS ended_by VARCHAR;
+ALTER TABLE silences ADD COLUMN IF NOT EXISTS agent VARCHAR; ALTER TABLE silences ADD COLUMN IF NOT EXISTS tenant VARCHAR; ALTER TABLE silences ADD COLUMN IF NOT EXISTS tag VARCHAR;
+ALTER TABLE silences ADD COLUMN IF NOT EXISTS severity VARCHAR; ALTER TABLE silences ADD COLUMN IF NOT EXISTS at_most VARCHAR; ALTER TABLE silences ADD COLUMN IF NOT EXISTS ended_by VARCHAR;
 
 CREATE TABLE IF NOT EXISTS storms (  -- many alerts of one detector, told of in one message to the same receivers
     storm_id VARCHAR PRIMARY KEY, detector VARCHAR NOT NULL, receivers VARCHAR[] NOT NULL,
@@ -257,9 +246,7 @@ CREATE TABLE IF NOT EXISTS deliveries (  -- the outbox: one message owed to one 
     handle VARCHAR,                     -- what the service calls the message
     retried_at TIMESTAMPTZ              -- when a person asked for it once more
 );
-ALTER TABLE deliveries ADD COLUMN IF NOT EXISTS unsure UBIGINT DEFAULT 0;
-ALTER TABLE deliveries ADD COLUMN IF NOT EXISTS doubts UBIGINT DEFAULT 0;
-ALTER TABLE deliveries ADD COLUMN IF NOT EXISTS handle VARCHAR;
+ALTER TABLE deliveries ADD COLUMN IF NOT EXISTS unsure UBIGINT DEFAULT 0; ALTER TABLE deliveries ADD COLUMN IF NOT EXISTS doubts UBIGINT DEFAULT 0; ALTER TABLE deliveries ADD COLUMN IF NOT EXISTS handle VARCHAR;
 ALTER TABLE deliveries ADD COLUMN IF NOT EXISTS retried_at TIMESTAMPTZ;
 
 CREATE TABLE IF NOT EXISTS attempts (  -- outcome: started | delivered | retry | doubt | refused; digest: see reason
