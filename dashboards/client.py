@@ -106,6 +106,12 @@ class Client:
         """It is over now."""
         self._ask("POST", f"/v1/silences/{quote(silence_id, safe='')}/end", {"actor": actor})
 
+    def route(self, alert_id: str) -> dict[str, Any]:
+        """Who would be told of an alert now, and why: what detectors/whom.py answers."""
+        path = f"/v1/alerts/{quote(alert_id, safe='')}/route"
+        found: dict[str, Any] = self._ask("GET", path, None).json()
+        return found
+
     def pause_preview(self, asked: Mapping[str, str]) -> dict[str, Any]:
         """Who would be asked to pause whom, until when; `asked` names an alert, or a target."""
         told: dict[str, Any] = self._ask("POST", "/v1/pauses/preview", asked).json()

@@ -207,6 +207,12 @@ def pairs(values: Mapping[str, Any]) -> None:
     st.html(f'<table class="gw-pairs"><tbody>{rows}</tbody></table>')
 
 
+def lines(text: str) -> None:
+    """Lines as a terminal shows them."""
+    drawn = "\n".join(map(safe, text.splitlines()))
+    st.html(f'<pre class="gw-lines">{drawn}</pre>')
+
+
 def pill(word: str) -> str:
     tone = word if word in COLOURS else TONES.get(word, "calm")
     return f'<span class="gw-pill gw-{tone}">{safe(word.replace("_", " "))}</span>'

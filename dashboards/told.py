@@ -6,8 +6,9 @@ import polars as pl
 import streamlit as st
 
 from dashboards import theme
-from dashboards.client import Client
+from dashboards.client import Client, ServiceRefused
 from dashboards.theme import Column
+from detectors.whom_words import render
 
 DELIVERIES = """
     SELECT receiver, kind, state, attempts::BIGINT AS attempts, created_at, done_at,
@@ -35,10 +36,16 @@ PAST = (Column("Time", ("ts",)), Column("What", ("what",)), Column("Detail", ("d
 class Told(NamedTuple):
     deliveries: pl.DataFrame
     history: pl.DataFrame
+    why: str  # who would be told now, and why; or why that is not known
 
 
 def load(client: Client, alert_id: str) -> Told:
-    return Told(client.sql(DELIVERIES, alert=alert_id), client.sql(HISTORY, alert=alert_id))
+    try:
+        why = render(client.route(alert_id))
+    except ServiceRefused as error:
+        why = str(error)
+    told, past = (client.sql(sql, alert=alert_id) for sql in (DELIVERIES, HISTORY))
+    return Told(told, past, why)
 
 
 def show(data: Told) -> None:
@@ -56,6 +63,8 @@ def show(data: Told) -> None:
         else:
             theme.table(data.deliveries, DELIVERED)
             _rest(data.deliveries)
+        with st.expander("Who would be told now, and why"):
+            theme.lines(data.why)
     with right:
         theme.section("History", "the newest first")
         if data.history.is_empty():

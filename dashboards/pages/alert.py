@@ -60,7 +60,7 @@ def load(client: Client, filters: Filters) -> Data:
     asked, nothing = filters.alert, pl.DataFrame()
     found = client.sql(ALERT, alert=asked, language=filters.language) if asked else nothing
     if asked is None or found.is_empty():
-        untold = told.Told(nothing, nothing)
+        untold = told.Told(nothing, nothing, "")
         return Data(
             None, asked, {}, nothing, untold, nothing, nothing, nothing, filters.now, client
         )

@@ -36,6 +36,8 @@ def answer(store: Store, request: httpx.Request, now: datetime = NOW) -> httpx.R
     date = {"date": f"{now:%a, %d %b %Y %H:%M:%S GMT}"}
     if request.url.path == "/healthz":
         return httpx.Response(200, json={"ok": True}, headers=date)
+    if request.method == "GET":
+        return httpx.Response(404, json={"error": "no such address"})
     body = httpx.Response(200, content=request.content).json()
     if request.url.path == "/v1/sql":
         try:

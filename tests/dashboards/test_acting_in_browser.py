@@ -70,6 +70,7 @@ def choose(tab: Tab, name: str) -> None:
 def test_all_that_a_person_can_do_about_an_alert(seat: Seat) -> None:
     tab = seat.tab
     tab.open(seat.address, "Triage", "nobody has taken it", "Show whom it asks", "Same story")
+    tab.wait("Who would be told now, and why", "Receivers: none is configured.")
     tab.type("Your name", "mei")
     tab.type("Reason", "looks odd")
     tab.click("Acknowledge")
