@@ -109,7 +109,7 @@ CREATE OR REPLACE MACRO over_limits(p_since, p_from, p_until, p_doc, p_zone) AS 
   near AS (  -- of a day, a bucket is a group of its own
     SELECT u.lim, u.tenant, u.subject, u.agent, u.about, u.call_key, u.ts, u.event_id, u.amount, l.allowed, l.width, CASE WHEN l.width > INTERVAL '24 hours' THEN u.bucket::DATE END AS day
     FROM uses u
-    JOIN limits l ON l.lim = u.lim AND (l.tool IS NULL OR l.tool = u.about)
+    JOIN limits l ON l.lim = u.lim AND (l.tool IS NULL OR l.tool = u.about) AND u.ts > p_from - l.width  -- of before, only what one width reaches
     SEMI JOIN busy b ON b.lim = u.lim AND b.who = u.who AND b.bucket = u.bucket AND b.about = CASE WHEN u.about = '' THEN 0::UBIGINT ELSE hash(u.about) END
   ),
   counted AS (
