@@ -119,7 +119,7 @@ def _short(message: Message) -> Message:
 
 
 def _cut(text: str, room: int) -> str:
-    return cut(text, room, lambda beginning: _size(escape(beginning)))
+    return cut(text[: room + 1], room, lambda beginning: _size(escape(beginning)))
 
 
 def _size(line: str) -> int:
