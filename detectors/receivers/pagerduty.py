@@ -13,7 +13,7 @@ from typing import Any, Literal
 import httpx
 import msgspec
 
-from detectors.phrases import FACT, LINE, LINES, NAME, RESPOND, TITLE, happened, notes, parts
+from detectors.phrases import FACT, LINE, NAME, RESPOND, TITLE, happened, notes, parts
 from detectors.receivers import (
     OVER,
     Delivered,
@@ -140,7 +140,7 @@ def _fill(details: dict[str, str], message: Message, room: int) -> None:
         room -= len(_encode({name: value}))
         if value and room > 0:
             details[name] = value
-    for line in message.evidence[:LINES]:
+    for line in message.evidence:
         name, value = f"{names['sample']} {shown + 1}", _short(line, LINE)
         if (room := room - len(_encode({name: value}))) < 0:
             break

@@ -1,4 +1,4 @@
-"""What a mail server says, in whatever pieces it comes."""
+"""Byte for byte: what a mail server says, in whatever pieces, and what it is given."""
 
 from collections.abc import Sequence
 
@@ -6,7 +6,9 @@ import httpcore
 from hypothesis import given
 from hypothesis import strategies as st
 
-from detectors import mailing
+from detectors import delivery, mailing
+from detectors.receivers import Delivered, Flow, Mail
+from tests.kit_mail import relay
 
 
 class Pieces(httpcore.NetworkStream):
@@ -37,3 +39,16 @@ def test_a_reply_is_the_same_in_whatever_pieces_it_comes(text: str, size: int) -
     pieces = [said[at : at + size] for at in range(0, len(said), size)]
 
     assert mailing.Talk(Pieces(pieces), "localhost").reply() == (250, f"{text}x\nok")
+
+
+def test_a_line_that_is_one_dot_ends_no_letter() -> None:
+    content = b"Subject: x\r\n\r\n.\r\n..\r\n.x\r\nx.\r\n"
+
+    def flow() -> Flow:
+        yield Mail("localhost", server.port, "none", "a@b.example", ("c@d.example",), content)
+        return Delivered()
+
+    with relay() as server, delivery.client(5.0, allow_private=True) as client:
+        assert delivery.attempt(flow(), client) == Delivered()
+
+    assert [envelope.content for envelope in server.took] == [content]

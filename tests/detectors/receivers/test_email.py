@@ -54,14 +54,6 @@ def test_what_a_real_server_took_is_what_a_person_reads(tmp_path: Path) -> None:
     assert "#d9480f" in body(found, "html")
 
 
-def test_a_line_that_is_one_dot_ends_no_letter() -> None:
-    with relay() as server:
-        assert post(options(server.port), replace(SHORT, evidence=(".", "..", ".x"))) == Delivered()
-
-    lines = body(server.letters[0], "plain").splitlines()
-    assert [line for line in lines if line.startswith("- .")] == ["- .", "- ..", "- .x"]
-
-
 @pytest.mark.parametrize(
     "text",
     [

@@ -97,7 +97,7 @@ def test_case_b123_twenty_thousand_lines_are_cut_and_the_key_stays(pager: Fake) 
     assert tell(pager, "pagerduty", huge) == Delivered()
 
     [request] = pager.requests
-    assert 200_000 < len(request.content) <= 480_000
+    assert 470_000 < len(request.content) <= 480_000
     sent = json.loads(request.content)
     details = sent["payload"]["custom_details"]
     assert sent["dedup_key"] == event()["dedup_key"]
