@@ -20,7 +20,7 @@ from prometheus_client.core import Metric
 from prometheus_client.exposition import choose_encoder
 
 from detectors.detector import Detector
-from detectors.metrics import alerting, judging, listening, telling
+from detectors.metrics import alerting, judging, listening, pausing, telling
 from detectors.metrics.budget import NAMES, Family, fit
 from detectors.metrics.tallies import read
 from detectors.routing import Route
@@ -104,6 +104,7 @@ def _families(
     yield from judging.families(reader, tallies, detectors, now, tick)
     yield from alerting.families(reader, tallies, detectors, now)
     yield from telling.families(reader, tallies, receivers, now)
+    yield from pausing.families(reader, now)
     rules = dict.fromkeys(STATES, 0.0)
     sql = "SELECT status, count(*) AS n FROM rules GROUP BY 1"
     for row in reader.rows(sql):
