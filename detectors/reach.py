@@ -51,8 +51,6 @@ def unreachable(tree: Tree) -> Iterator[str]:
         blockers: set[str] = set()
         possible = False
         for facts, moment in _tried(path, alike, moments):
-            if not all(each.takes(facts, moment) for each in path):
-                continue
             possible = True
             blocker = _blocker(path, facts, moment)
             if blocker is None:
@@ -68,17 +66,18 @@ def gaps(
     policy: Controls, told: Callable[[Facts, Moment], Sequence[object]],
 ) -> list[str]:  # fmt: skip
     """Critical alerts of which nobody would be told, a sentence for each kind of them."""
-    known = tree or Tree(Node("", "", Asks(), (), (), (), False, ()), tags=tags)
+    everybody = tuple(each.name for each in receivers)
+    known = tree or Tree(Node("", "", Asks(), (), everybody, (), False, ()), tags=tags)
     moments = _moments(known, policy)
-    paths = [(), *_paths(known.top)]
     found: dict[tuple[str, tuple[str, ...]], list[Moment]] = {}
     for each in _alike(known, receivers):
-        for names, tenant in dict.fromkeys(pair for path in paths for pair in _names(path)):
+        willing = {to.name for to in receivers if to.wants("critical", each.names[0])}
+        deaf = [path for path in ((known.top,), *_paths(known.top)) if not willing & {*path[-1].to}]
+        for names, tenant in dict.fromkeys(pair for path in deaf for pair in _names(path)):
             facts = Facts("critical", each.names[0], names, tenant, each.tags)
-            for moment in moments:
-                if not told(facts, moment):
-                    key = _shown(names, tenant), each.names
-                    found.setdefault(key, []).append(moment)
+            key = _shown(names, tenant), each.names
+            if some := [moment for moment in moments if not told(facts, moment)]:
+                found[key] = some
     general = {key[1] for key in found if not key[0]}
     return [
         _gap(who, detectors, some, len(moments))
@@ -138,9 +137,19 @@ def _bracketed(node: Node) -> bool:
 def _tried(
     path: Sequence[Node], alike: Sequence[Alike], moments: Sequence[Moment]
 ) -> Iterator[tuple[Facts, Moment]]:
+    """Alerts, and times, that the whole path takes."""
+
+    def takes(facts: Facts, moment: Moment, only: Callable[[Node], Node]) -> bool:
+        return all(only(each).takes(facts, moment) for each in path)
+
+    alike = [e for e in alike if takes(Facts("", e.names[0], (), "", e.tags), ANY, _of_detector)]
+    bad = [each for each in SEVERITIES if takes(Facts(each, "", ()), ANY, _of_severity)]
+    moments = [m for m in moments if all(not e.windows or hours.holds(e.windows, m) for e in path)]
     for names, tenant in _names(path):
-        for each, severity, moment in product(alike, SEVERITIES, moments):
-            yield Facts(severity, each.names[0], names, tenant, each.tags), moment
+        for each, severity, moment in product(alike, bad, moments):
+            facts = Facts(severity, each.names[0], names, tenant, each.tags)
+            if all(node.takes(facts, moment) for node in path):
+                yield facts, moment
 
 
 def _names(path: Sequence[Node]) -> Iterator[tuple[tuple[str, ...], str]]:
@@ -164,7 +173,7 @@ def _shown(names: tuple[str, ...], tenant: str) -> str:
 
 
 def _alike(tree: Tree, receivers: Sequence[Receiver]) -> list[Alike]:
-    asked = [replace(each, asks=_of_detector(each.asks), windows=()) for each in tree.top.all()]
+    asked = [_of_detector(each) for each in tree.top.all()]
     groups: dict[tuple[bool, ...], list[str]] = {}
     for name, tags in tree.tags.items():
         facts = Facts("critical", name, (), "", tags)
@@ -176,8 +185,14 @@ def _alike(tree: Tree, receivers: Sequence[Receiver]) -> list[Alike]:
     return [Alike(tuple(names), tree.tags[names[0]]) for names in groups.values()]
 
 
-def _of_detector(asks: Asks) -> Asks:
-    return Asks(detectors=asks.detectors, tags=asks.tags)
+def _of_detector(node: Node) -> Node:
+    asks = Asks(detectors=node.asks.detectors, tags=node.asks.tags)
+    return replace(node, asks=asks, windows=())
+
+
+def _of_severity(node: Node) -> Node:
+    asks = Asks(severity=node.asks.severity, min_severity=node.asks.min_severity)
+    return replace(node, asks=asks, windows=())
 
 
 def _free(tree: Tree) -> list[Moment]:

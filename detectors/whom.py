@@ -53,7 +53,8 @@ def whom(office: Office, alert_id: str | None, asked: Supposed, now: datetime) -
             "alert_id": alert_id, "severity": facts.severity, "detector": facts.detector,
             "agents": [each.removeprefix(AGENT) for each in found["about"] or ()
                        if each.startswith(AGENT)],
-            "subject": found["subject"], "tenant": facts.tenant, "tags": list(facts.tags),
+            "subject": found["subject"], "tenant": facts.tenant,
+            "tags": list(each.tags) if (each := office.detectors.get(facts.detector)) else [],
         },
         "at": moment(at), "clock": hours.clock(seen),
         "told": [] if quiet else [name for name in named if name in willing],
