@@ -263,9 +263,18 @@ def resolve(db: Db, detectors: Mapping[str, Detector], now: datetime) -> int:
 
 def note(db: Db, alert_id: str, now: datetime, what: str, detail: str | None) -> None:
     """One line of an alert's history. Why nobody is told is counted with it."""
-    db.execute("INSERT INTO alert_events VALUES (?, ?, ?, ?)", [alert_id, now, what, detail])
+    note_all(db, [alert_id], now, what, detail)
+
+
+def note_all(db: Db, ids: Sequence[str], now: datetime, what: str, detail: str | None) -> None:
+    """The same line in the histories of many alerts."""
+    db.execute(
+        "INSERT INTO alert_events"
+        " SELECT unnest($ids::VARCHAR[]), $now::TIMESTAMPTZ, $what, $detail",
+        {"ids": list(ids), "now": now, "what": what, "detail": detail},
+    )
     if what == "quiet":
-        counting.quiet(db, detail or "other")
+        counting.quiet(db, detail or "other", len(ids))
 
 
 def _columns(alert: Found) -> dict[str, Any]:

@@ -25,9 +25,9 @@ def opened(db: Db, detector: str, severity: str) -> None:
     tally.add(db, "fired", {(detector, severity): 1.0})
 
 
-def quiet(db: Db, reason: str) -> None:
-    """Of an alert nobody is told."""
-    tally.add(db, "quiet", {("", reason if reason in QUIET else "other"): 1.0})
+def quiet(db: Db, reason: str, count: int = 1) -> None:
+    """Of so many alerts nobody is told."""
+    tally.add(db, "quiet", {("", reason if reason in QUIET else "other"): float(count)})
 
 
 def attempt(db: Db, receiver: str, failed: str | None, now: datetime) -> None:
@@ -46,8 +46,8 @@ def ended(db: Db, receiver: str, state: str, since: Iterable[datetime], now: dat
         tally.add(db, "dead", {(receiver, ""): float(len(waits))})
         return
     within = {(receiver, str(le)): float(sum(each <= le for each in waits)) for le in LATENCY}
-    tally.add(db, "latency", within | {(receiver, ""): float(len(waits))})
-    tally.add(db, "waited", {(receiver, ""): sum(waits)})
+    within[receiver, ""] = float(len(waits))
+    tally.add_all(db, {"latency": within, "waited": {(receiver, ""): sum(waits)}})
 
 
 def coalesced(db: Db, receiver: str, count: int) -> None:

@@ -15,7 +15,7 @@ from datetime import datetime
 from typing import Any
 
 from detectors import outbox
-from detectors.alerts import note
+from detectors.alerts import note_all
 from detectors.detector import Detector
 from detectors.phrases import LINES, WORDS
 from detectors.receivers import Kind, Language, Message
@@ -191,8 +191,7 @@ def _told(db: Db, storm_id: str, members: Rows, kind: Kind, now: datetime) -> No
         " closed_told = false, continues = NULL WHERE list_contains($ids, alert_id)",
         {"now": now, "ids": fresh},
     )
-    for alert_id in fresh:
-        note(db, alert_id, now, "told", f"storm {storm_id}")
+    note_all(db, fresh, now, "told", f"storm {storm_id}")
 
 
 def _message(

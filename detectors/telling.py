@@ -6,18 +6,20 @@ many open at once, one summary tells of them. The rules are in detectors/owing.p
 Reads: alerts, silences. Writes: alerts, deliveries, alert_events. Next: detectors/outbox.py.
 """
 
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, cast
 
-from detectors import escalation, fallback, maintenance, outbox, owing, storm
-from detectors.alerts import note
+from detectors import maintenance, outbox, owing, storm
+from detectors.alerts import note, note_all
 from detectors.detector import Detector
 from detectors.receivers import OVER, Kind
 from detectors.routing import Desk
 from ingest.config import Telling
 from ingest.store import Db, one
 
+Rows = list[Mapping[str, Any]]
 PACED = ("open", "worse", "unsilenced")  # kinds that many alerts can have at once
 AGAIN = (*PACED, "reminder")  # kinds after which the cool-down begins anew
 
@@ -30,26 +32,23 @@ def tell(
     figures = figures or Telling()
     zone = str(one(db, "SELECT local_zone()"))
     covering = list(maintenance.covering(windows, now, zone))
-    rows = []
-    for row in owing.owed(db, detectors, figures, covering, now):
-        if row["reason"] is not None:
-            _keep_quiet(db, row, row["reason"], now)
-        elif row["kind"] == owing.CLEAR:
-            db.execute("UPDATE alerts SET quiet_reason = NULL, quiet_severity = NULL"
-                       " WHERE alert_id = ?", [row["alert_id"]])  # fmt: skip
-        else:
-            rows.append(row)
-    paced = [row for row in rows if row["kind"] in PACED]
-    herded = storm.gather(db, paced, desk, figures, now)
-    told = 0
+    rows = owing.owed(db, detectors, figures, covering, now)
+    quiet: dict[str, Rows] = defaultdict(list)
     for row in rows:
-        if row["alert_id"] in herded and row["kind"] in PACED:
-            _keep_quiet(db, row, "storm", now)
-        else:
-            told += _told(db, row, detectors[row["detector"]], desk, now)
-    told += storm.summaries(db, detectors, desk, figures, zone, now)
-    told += escalation.escalate(db, detectors, desk, now)
-    return told + fallback.reach(db, detectors, desk, now)
+        if row["reason"] is not None:
+            quiet[row["reason"]].append(row)
+    owed = [row for row in rows if row["reason"] is None and row["kind"] != owing.CLEAR]
+    paced = [row for row in owed if row["kind"] in PACED]
+    herded = storm.gather(db, paced, desk, figures, now)
+    quiet["storm"] += [row for row in paced if row["alert_id"] in herded]
+    for reason, group in quiet.items():
+        _keep_quiet(db, group, reason, now)
+    _clear(db, [row["alert_id"] for row in rows if row["kind"] == owing.CLEAR])
+    told = sum(
+        _told(db, row, detectors[row["detector"]], desk, now)
+        for row in owed if row["kind"] not in PACED or row["alert_id"] not in herded
+    )  # fmt: skip
+    return told + storm.summaries(db, detectors, desk, figures, zone, now)
 
 
 def _told(db: Db, row: Mapping[str, Any], each: Detector, desk: Desk, now: datetime) -> bool:
@@ -60,7 +59,7 @@ def _told(db: Db, row: Mapping[str, Any], each: Detector, desk: Desk, now: datet
         outbox.enqueue(db, counted, kind, now, desk, each)
     except (ValueError, TypeError, LookupError, AttributeError) as error:
         # one alert that cannot be worded must not keep the others from being told
-        _keep_quiet(db, row, f"cannot be worded: {type(error).__name__}: {error}", now)
+        _keep_quiet(db, [row], f"cannot be worded: {type(error).__name__}: {error}", now)
         return False
     if kind == "acknowledged":
         db.execute("UPDATE alerts SET ack_told = true WHERE alert_id = ?", [row["alert_id"]])
@@ -79,14 +78,25 @@ def _told(db: Db, row: Mapping[str, Any], each: Detector, desk: Desk, now: datet
     return True
 
 
-def _keep_quiet(db: Db, row: Mapping[str, Any], reason: str, now: datetime) -> None:
+def _keep_quiet(db: Db, group: Rows, reason: str, now: datetime) -> None:
     """Say why nobody is told, once; and how bad it was then: what gets worse is told."""
-    if row["quiet_reason"] == reason:
+    changed = [row for row in group if row["quiet_reason"] != reason]
+    if not changed:
         return
-    continues = row["head"] if reason == "flapping" else row["continues"]
+    ids = [row["alert_id"] for row in changed]
+    heads = [row["head" if reason == "flapping" else "continues"] for row in changed]
     db.execute(
-        "UPDATE alerts SET quiet_reason = ?, quiet_severity = coalesce(quiet_severity, severity),"
-        " continues = ? WHERE alert_id = ?",
-        [reason, continues, row["alert_id"]],
+        "UPDATE alerts SET quiet_reason = $reason, continues = q.head,"
+        " quiet_severity = coalesce(quiet_severity, severity) FROM (SELECT"
+        " unnest($ids::VARCHAR[]) AS id, unnest($heads::VARCHAR[]) AS head) q"
+        " WHERE alert_id = q.id",
+        {"reason": reason, "ids": ids, "heads": heads},
     )
-    note(db, row["alert_id"], now, "quiet", reason)
+    note_all(db, ids, now, "quiet", reason)
+
+
+def _clear(db: Db, ids: list[str]) -> None:
+    """Nothing keeps them quiet any more, and nobody needs to hear of that."""
+    if ids:
+        db.execute("UPDATE alerts SET quiet_reason = NULL, quiet_severity = NULL"
+                   " WHERE list_contains(?, alert_id)", [ids])  # fmt: skip
