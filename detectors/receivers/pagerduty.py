@@ -13,7 +13,7 @@ from typing import Any, Literal
 import httpx
 import msgspec
 
-from detectors.phrases import FACT, LINE, NAME, RESPOND, TITLE, happened, notes, parts
+from detectors.phrases import FACT, LINE, NAME, RESPOND, TITLE, Parts, parts
 from detectors.receivers import (
     OVER,
     Delivered,
@@ -124,11 +124,11 @@ def _event(message: Message, options: Options) -> dict[str, Any]:
         "payload": payload,
         "links": [{"href": url, "text": label} for label, url in links],
     }
-    _fill(details, message, ROOM - len(_encode(event)))
+    _fill(details, message, said, ROOM - len(_encode(event)))
     return event
 
 
-def _fill(details: dict[str, str], message: Message, room: int) -> None:
+def _fill(details: dict[str, str], message: Message, said: Parts, room: int) -> None:
     """The details, the most telling first; samples until there is no room, and how many there are.
 
     Cut here, never dropped whole: a page without a reason wakes somebody for nothing.
@@ -136,7 +136,7 @@ def _fill(details: dict[str, str], message: Message, room: int) -> None:
     names = NAMES[message.language]
     shown, total = 0, max(message.events, len(message.evidence))
     room -= len(_encode({names["shown"]: f"{total} / {total}"}))
-    for name, value in _rows(message):
+    for name, value in _rows(message, said):
         room -= len(_encode({name: value}))
         if value and room > 0:
             details[name] = value
@@ -149,12 +149,12 @@ def _fill(details: dict[str, str], message: Message, room: int) -> None:
     details[names["shown"]] = f"{shown} / {total}"
 
 
-def _rows(message: Message) -> Iterator[tuple[str, str]]:
+def _rows(message: Message, said: Parts) -> Iterator[tuple[str, str]]:
     """Name and value of what is always told. A name from a log never takes the place of ours."""
     names = NAMES[message.language]
-    yield names["state"], f"{message.severity} · {happened(message)}"
+    yield names["state"], said.state
     yield names["alert"], message.alert
-    yield names["notes"], notes(message)
+    yield names["notes"], said.notes
     yield names["detector"], message.detector
     yield names["tenant"], _short(message.tenant, TITLE)
     yield names["subject"], _short(message.subject, TITLE)

@@ -87,11 +87,12 @@ class Fake(fakes.Fake):
         self.history.append((action, key))
         payload = event.get("payload", {})
         details = payload.get("custom_details", {})
-        shown = [f"{name}: {value}" for name, value in details.items()]
+        own = {name: value for name, value in payload.items() if isinstance(value, str)}
+        shown = [f"{name}: {value}" for name, value in (own | details).items()]
         links = [each["href"] for each in event.get("links", [])]
         return fakes.Seen(
             at=self.now,
-            text="\n".join([payload.get("summary", ""), key, str(payload), *shown]),
+            text="\n".join([key, *shown]),
             links=(event.get("client_url", ""), *links),
             handle=key,
         )

@@ -122,7 +122,7 @@ def test_details_are_flat_and_a_name_from_a_log_does_not_hide_ours() -> None:
 
     details = event(facts=facts, params=(("a.b", "1"),))["payload"]["custom_details"]
 
-    assert details["state"] == "high · Opened"
+    assert details["state"] == "HIGH · Opened"
     assert details["alert"] == "al_7f3a"
     assert (details["state "], details["denials"], details["parameter a.b"]) == ("fine", "3", "1")
     assert {type(value) for value in details.values()} == {str}
@@ -131,7 +131,7 @@ def test_details_are_flat_and_a_name_from_a_log_does_not_hide_ours() -> None:
 def test_chinese_people_read_chinese_details() -> None:
     details = event(language="zh")["payload"]["custom_details"]
 
-    assert details["状态"] == "high · 新告警"
+    assert details["状态"] == "高 · 新告警"
     assert details["处置"] == "Open the trace."
 
 
