@@ -67,6 +67,7 @@ def seen(name: str, message: Message) -> tuple[fakes.Seen, Any]:
     fake = fakes.load(name)
     outcome = fakes.tell(fake, name, message)
     assert isinstance(outcome, Delivered), (outcome, fake.refused)
+    assert fake.refused == [], "it was taken only after it had been shortened"
     [found] = fake.accepted
     return found, fake.requests[-1]
 
