@@ -43,6 +43,7 @@ ADVICE = {  # by what a receiver's module tells people to look at, or by the lab
     "token": "The address or the token is not known there any more: make a new one.",
     "tls": "If the certificate is your own authority's, name that in `ca_file`.",
     "address": "See `allow_private` and `allow_http`, and what the name resolves to.",
+    "password": "The mail server does not take `username` and `password`: try them by hand.",
     "gone": "The service wants no more: take the receiver out, or ask those who run it.",
     "proxy": "Check the address and the password of `proxy`.",
     "authError": "The service does not let us in: check token, address and rights.",

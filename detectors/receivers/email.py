@@ -117,7 +117,7 @@ def _read(answer: Mailed, options: Options) -> Outcome:
     if answer.step == "tls":
         return Refused(reason, "other", "tls")
     if answer.step == "auth" or answer.code in CLOSED:
-        return Refused(reason, "authError", "token")
+        return Refused(reason, "authError", "password")
     return Refused(reason, "clientError")
 
 

@@ -52,7 +52,7 @@ def test_a_wrong_password_is_refused_once_and_not_shown(
         outcome = post(to, ca=certificate)
 
     assert isinstance(outcome, Refused)
-    assert (outcome.label, outcome.hint) == ("authError", "token")
+    assert (outcome.label, outcome.hint) == ("authError", "password")
     assert outcome.reason.startswith("SMTP 535 to auth")
     assert len(server.logins) == 1
     assert PASSWORD not in f"{outcome} {to!r} {caplog.text}"

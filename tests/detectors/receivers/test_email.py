@@ -115,9 +115,10 @@ def test_a_letter_is_7_bit_whatever_is_in_it() -> None:
         (Mailed(421, "bye", step="greeting"), Retry("SMTP 421 to greeting: bye", "serverError")),
         (Mailed(250, "hm", step="greeting"), Refused("SMTP 250 to greeting: hm", "clientError")),
         (Mailed(454, "later", step="auth"), Retry("SMTP 454 to auth: later", "serverError")),
-        (Mailed(334, "more", step="auth"), Refused("SMTP 334 to auth: more", "authError", "token")),
+        (Mailed(334, "more", step="auth"),
+         Refused("SMTP 334 to auth: more", "authError", "password")),
         (Mailed(535, "5.7.8 no", step="auth"),
-         Refused("SMTP 535 to auth: 5.7.8 no", "authError", "token")),
+         Refused("SMTP 535 to auth: 5.7.8 no", "authError", "password")),
         (Mailed(450, "too many connections", step="sender"),
          Retry("SMTP 450 to sender: too many connections", "rateLimited")),
         (Mailed(354, "go"), Refused("SMTP 354 to data: go", "clientError")),
@@ -137,7 +138,7 @@ def test_only_2xx_to_the_letter_is_a_delivery(answer: Mailed, outcome: Any) -> N
 )
 def test_a_server_that_repeats_the_password_is_not_quoted(text: str) -> None:
     assert answered(Mailed(535, text, step="auth")) == Refused(
-        "SMTP 535 to auth", "authError", "token"
+        "SMTP 535 to auth", "authError", "password"
     )
 
 
