@@ -3,7 +3,6 @@
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import httpx
@@ -11,6 +10,7 @@ import pytest
 
 from detectors import outbox
 from detectors.engine import Tick
+from detectors.header import Header
 from detectors.routing import load
 from detectors.worker import Worker
 from tests.kit_telling import SLACK
@@ -135,14 +135,27 @@ def test_after_a_rebuild_an_alert_that_had_joined_another_is_not_withdrawn(tmp_p
     again.close()
 
 
+class Speechless:
+    """A header that does not say what to do."""
+
+    def __init__(self, header: Header) -> None:
+        self._header = header
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "respond":
+            raise AttributeError(name)
+        return getattr(self._header, name)
+
+
 def test_an_alert_that_cannot_be_worded_is_kept_quiet_and_the_others_are_told(
     tmp_path: Path,
 ) -> None:
     world = World(tmp_path, routes=load({"ops": SLACK}))
     world.land([denied(m, event_id=f"a{m}") for m in (0, 1, 2)])
     world.engine.judge(at(3))
-    speechless: Any = SimpleNamespace(inhibited_by=(), of_source=False)
-    world.detectors["deny_retry"] = replace(world.detectors["deny_retry"], header=speechless)
+    each = world.detectors["deny_retry"]
+    speechless: Any = Speechless(each.header)
+    world.detectors["deny_retry"] = replace(each, header=speechless)
     world.land([native(3, "a2", "egress", host="evil.example", decision="allow", event_id="x")])
 
     world.tick(at(4))
