@@ -14,7 +14,7 @@ import msgspec
 
 from detectors import wording
 from detectors.masking import cleaned
-from detectors.receivers import Kind, Language, Message
+from detectors.receivers import OVER, Kind, Language, Message
 from detectors.routing import Desk, Route
 from ingest.store import Db, fetch, one
 
@@ -69,7 +69,7 @@ def owe(
     held = wording.limits(detector, alert)
     owed = 0
     for route, key in to:
-        buttons = desk.links.buttons(alert["alert_id"], route.name, now) if desk.links else ()
+        buttons = _words(desk, alert["alert_id"], route.name, kind, now)
         message = wording.message(
             alert, events, respond.get(route.language, ""), kind, key, route.language,
             desk.public_url, now, zone, buttons, held,
@@ -78,6 +78,17 @@ def owe(
             message = replace(message, facts=(why[route.language], *message.facts))
         owed += put(db, route.name, alert["severity"], now, message)
     return owed
+
+
+def _words(
+    desk: Desk, alert_id: str, receiver: str, kind: Kind, now: datetime
+) -> tuple[tuple[str, str], ...]:
+    """What people can do from a message while the alert stands. The links themselves are signed
+    when it is sent: whoever may read this table must not be able to act by it."""
+    if desk.links is None or kind in OVER:
+        return ()
+    words = (word for word, _ in desk.links.buttons(alert_id, receiver, now))
+    return tuple((word, "") for word in words if (word, kind) != ("ack", "acknowledged"))
 
 
 def concerned(

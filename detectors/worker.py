@@ -17,8 +17,8 @@ from detectors import delivery, outbox, sample, settling, trouble, ways
 from detectors.digest import digest
 from detectors.masking import masked
 from detectors.outbox import Recorder
-from detectors.receivers import Delivered, Manners, Outcome, Refused, Retry
-from detectors.routing import Route
+from detectors.receivers import Delivered, Manners, Message, Outcome, Refused, Retry
+from detectors.routing import Buttons, Route
 from detectors.waiting import Owed, Parcel, loaded, waiting
 from ingest.store import Store
 
@@ -54,10 +54,11 @@ class Worker:
         others: Sequence[Route] = (),
         client: httpx.Client | None = None,
         chance: Callable[[], float] = random.random,
+        links: Buttons | None = None,
     ) -> None:
         self.route, self._store, self._recorder = route, store, recorder
         self._others = [each for each in others if each.name != route.name]
-        self._client, self._chance = client or client_for(route), chance
+        self._client, self._chance, self._links = client or client_for(route), chance, links
         self._manners: Manners = route.module.MANNERS
         self._answered: Answered | None = None  # not yet noted: the store refused
         self._alone: set[str] = set()  # deliveries whose digest was refused
@@ -89,7 +90,8 @@ class Worker:
         if parcel is None or not settling.begin(self._store, self.route.name, parcel, now):
             return TAKEN
         start = time.monotonic()
-        flow = self.route.module.deliver(parcel.message, self.route.options, now)
+        message = signed(parcel, self.route.name, self._links)
+        flow = self.route.module.deliver(message, self.route.options, now)
         outcome = delivery.attempt(flow, self._client)
         later = now + timedelta(seconds=time.monotonic() - start)
         if len(parcel.members) > 1 and isinstance(outcome, Refused):
@@ -198,6 +200,17 @@ def held(each: Owed, crowded: float, now: datetime) -> float:
     if past > MARK - BEFORE:
         return MARK - past + turn
     return max(turn - past, 0.0)
+
+
+def signed(parcel: Parcel, receiver: str, links: Buttons | None) -> Message:
+    """What is sent: its buttons lead to links that are made now and kept nowhere. They count from
+    when the message was owed, so every attempt says the same."""
+    message, since = parcel.message, parcel.members[0].owed.created_at
+    if all(url for _, url in message.buttons):
+        return message
+    made = dict(links.buttons(message.alert, receiver, since)) if links else {}
+    buttons = ((word, url or made.get(word, "")) for word, url in message.buttons)
+    return replace(message, buttons=tuple(each for each in buttons if each[1]))
 
 
 def client_for(route: Route) -> httpx.Client:

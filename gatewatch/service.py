@@ -128,7 +128,10 @@ class Service:
             direct = Direct(route, self._parts.settings.public_url)
             self._loops.loop(f"tell {route.name}", partial(self._tell, direct))
         for route in self._parts.desk.routes:
-            worker = Worker(route, self._parts.store, self._parts.lander, self._parts.desk.routes)
+            worker = Worker(
+                route, self._parts.store, self._parts.lander, self._parts.desk.routes,
+                links=self._parts.desk.links,
+            )  # fmt: skip
             self._loops.loop(f"deliver {route.name}", partial(self._deliver, worker))
         for gate in self._parts.gates:
             keeper = Keeper(
