@@ -8,21 +8,19 @@ Reads: nothing. Writes: nothing. Next: detectors/receivers/__init__.py.
 
 import re
 
-from detectors.shorten import plain
+from detectors.shorten import plain, unlinked
 
 BREAK = "\u200b"
 BROKEN = {"<": f"<{BREAK}", "@": f"@{BREAK}"}
 SIGNS = str.maketrans({char: f"\\{char}" for char in "\\`*[]~|"} | BROKEN)
 FENCED = str.maketrans({"`": f"`{BREAK}"} | BROKEN)
 EDGE = re.compile(r"(?<![^\W_])_|_(?![^\W_])")  # the one inside a name opens nothing
-SCHEME = re.compile(r"(?<=\w):(?=//)")
 BLOCK = re.compile(r"#|>|[+-](?=\s)|[-=]{2}|\d+[.)](?=\s|$)")  # heading, quote, list, rule
 
 
 def escape(text: str) -> str:
     """One line of text as Markdown that shows it."""
-    shown = EDGE.sub(r"\\_", plain(text).strip().translate(SIGNS))
-    shown = SCHEME.sub(f":{BREAK}", shown)
+    shown = unlinked(EDGE.sub(r"\\_", plain(text).strip().translate(SIGNS)))
     return BREAK + shown if BLOCK.match(shown) else shown
 
 

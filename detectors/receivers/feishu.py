@@ -8,7 +8,6 @@ https://open.feishu.cn/document/uAjLw4CM/ukzMukzMukzM/feishu-cards/card-json-str
 import base64
 import hashlib
 import hmac
-import json
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -29,7 +28,7 @@ from detectors.receivers import (
     judge,
     quoted,
 )
-from detectors.shorten import fit, plain
+from detectors.shorten import fit, plain, wire
 from ingest.config import Secret
 
 EXAMPLE = """
@@ -111,11 +110,11 @@ def _request(message: Message, worded: Parts, options: Options, now: datetime) -
         signed = {"timestamp": seconds, "sign": signature(options.sign_key.reveal, seconds)}
     card = _card(message, worded, options.keyword, [])
     payload = {**signed, "msg_type": "interactive", "card": card}
-    room = ROOM - len(_encode(payload)) - len(_encode(_lines([""])))
+    room = ROOM - len(wire(payload)) - len(wire(_lines([""])))
     lines = fit(worded.lines, worded.total, room, _size, worded.rest)
     payload["card"] = _card(message, worded, options.keyword, lines)
     headers = {"content-type": "application/json; charset=utf-8"}
-    return httpx.Request("POST", options.address, headers=headers, content=_encode(payload))
+    return httpx.Request("POST", options.address, headers=headers, content=wire(payload))
 
 
 def _card(message: Message, worded: Parts, keyword: str, lines: list[str]) -> dict[str, Any]:
@@ -161,8 +160,4 @@ def _safe(text: str) -> str:
 
 def _size(line: str) -> int:
     """Bytes of one line in the JSON that is sent, its line end included."""
-    return len(_encode(line))
-
-
-def _encode(value: object) -> bytes:
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()
+    return len(wire(line))
