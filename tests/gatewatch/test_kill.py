@@ -7,6 +7,7 @@ import sys
 import threading
 from collections import Counter
 from collections.abc import Iterator
+from datetime import timedelta
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,7 @@ ROOT = Path(__file__).parents[2]
 TRIALS = 20  # of each kind
 LANDING = ("ledger", "applied", "commit")
 LINES = 12  # a trial; three of them denials of one agent
+APART = 2 / 60  # hours between two trials: so many alerts at once would be one storm
 
 
 class Sink(ThreadingHTTPServer):
@@ -71,7 +73,7 @@ def victim(folder: Path, sink: Sink, hours: float = 0, *die: object) -> str:
 
 def write(folder: Path, trial: int) -> list[str]:
     """Twelve lines of now, the agent of this trial denied three times; returns their ids."""
-    stamp = utc_now().isoformat()
+    stamp = (utc_now() + timedelta(hours=APART * trial)).isoformat()
     lines = []
     for number in range(LINES):
         deny = number < 3
@@ -108,11 +110,11 @@ def test_a_process_that_is_killed_loses_and_doubles_nothing(
     killed = 0
     for trial, die in enumerate(trials(kind)):
         wanted += write(tmp_path, trial)
-        killed += "done" not in victim(tmp_path, sink, 0, *die)
+        killed += "done" not in victim(tmp_path, sink, APART * trial, *die)
     assert killed >= TRIALS * 3 // 4  # or nothing was tried
 
-    assert "done" in victim(tmp_path, sink)  # what is left
-    assert "done" in victim(tmp_path, sink, 0.5)  # and half an hour later: all is over
+    assert "done" in victim(tmp_path, sink, APART * TRIALS)  # what is left
+    assert "done" in victim(tmp_path, sink, APART * TRIALS + 0.5)  # half an hour later all is over
 
     world = World(tmp_path, policy=None)
     ids = Counter(row["native_id"] for row in world.rows("SELECT native_id FROM events"))
