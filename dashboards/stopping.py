@@ -47,10 +47,17 @@ def load(client: Client, alert_id: str) -> pl.DataFrame:
 
 
 def form(alert: dict[str, Any], client: Client) -> None:
-    """Inside the form of an alert: for how long."""
+    """Inside the form of an alert: whom, and for how long."""
     key = alert["alert_id"]
-    st.selectbox("For how long", list(SPANS), format_func=SPANS.__getitem__, key=f"stop_{key}")
+    about = [each for each in alert["about"] or () if each.startswith(("agent ", "trace "))]
+    whom, span = st.columns([2, 1])
+    whom.selectbox("Whom", ["", *about], format_func=_whom, key=f"whom_{key}")
+    span.selectbox("For how long", list(SPANS), format_func=SPANS.__getitem__, key=f"stop_{key}")
     st.form_submit_button("Show whom it asks", on_click=_plan, args=(client, key))
+
+
+def _whom(about: str) -> str:
+    return theme.visible(about)[:100] or "The alert's agent"
 
 
 def _plan(client: Client, key: str) -> None:
@@ -58,6 +65,8 @@ def _plan(client: Client, key: str) -> None:
     if not actor(key):
         return
     asked = {"alert": key, "for": st.session_state.get(f"stop_{key}", "")}
+    if whom := st.session_state.get(f"whom_{key}", ""):
+        asked["kind"], _, asked["target"] = whom.partition(" ")
     try:
         told = client.pause_preview(asked)
     except TROUBLE as error:

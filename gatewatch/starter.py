@@ -42,6 +42,12 @@ paths   = ["logs/*.jsonl"]
 # after = "15 minutes"            # after which nobody has acknowledged it
 # to    = ["lead"]
 
+# A gate that can pause an agent: docs/containment.md; `gatewatch pause AGENT` asks it.
+# [containment.till]
+# type    = "webhook"             # webhook, opa or agt
+# webhook = "env:TILL_WEBHOOK"
+# secrets = ["env:TILL_SECRET"]   # whsec_ and 24 to 64 bytes in Base64
+
 # Thresholds, where the defaults do not fit. `gatewatch detect --dry-run` shows what they change.
 # [detectors.deny_retry]
 # denials = 4
