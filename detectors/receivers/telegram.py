@@ -13,7 +13,7 @@ from typing import Any
 import httpx
 import msgspec
 
-from detectors.phrases import Parts, parts
+from detectors.phrases import WORDS, Parts, parts
 from detectors.receivers import (
     LONGEST_WAIT,
     Delivered,
@@ -187,7 +187,7 @@ def _text(message: Message, shown: Parts, verbatim: Parts, room: int) -> Text:
     text.add(shown.title, "bold")
     text.add(f"\n{shown.about}\n{shown.when}\n")
     for (name, _), (_, value) in zip(shown.facts, verbatim.facts, strict=True):
-        text.add(f"{name}: ")
+        text.add(f"{name}{WORDS[message.language][':']}")
         text.add(value, "code")
         text.add("\n")
     room -= utf16(text.said)

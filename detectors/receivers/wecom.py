@@ -11,7 +11,7 @@ from datetime import datetime
 import httpx
 
 from detectors.markdown import escape, fenced
-from detectors.phrases import SURE, parts
+from detectors.phrases import SURE, WORDS, parts
 from detectors.receivers import (
     Delivered,
     Flow,
@@ -37,7 +37,7 @@ MANNERS = Manners(limits=((15, 60.0),), bundle=9)  # 20 a minute, a quarter left
 
 ROOM = 3_900  # bytes of UTF-8 in the content; above 4 096 the service answers 40058
 TOO_LONG = {"40058"}
-BUSY = {"-1", "45009"}  # busy; too many calls
+BUSY = {"-1": None, "45009": 60.0}  # busy; too many in this minute
 NO_ACCESS = {"93000"}  # no such webhook
 DOTS = {"critical": "🔴", "high": "🟠", "medium": "🟡", "low": "🔵"}
 OVER = "🟢"
@@ -71,7 +71,7 @@ def _read(response: httpx.Response, now: datetime) -> Outcome:
         return Delivered()
     reason = f"errcode {code}: {plain(str(answer.get('errmsg', 'no errmsg')))[:200]}"
     if code in BUSY:
-        return Retry(reason, "serverError" if code == "-1" else "rateLimited")
+        return Retry(reason, "serverError" if code == "-1" else "rateLimited", BUSY[code])
     if code in TOO_LONG:
         return Refused(reason, "clientError", "too_long")
     if code in NO_ACCESS:
@@ -88,10 +88,11 @@ def _request(message: Message, options: Options, room: int) -> httpx.Request:
 def _content(message: Message, room: int) -> str:
     """At most `room` bytes. Evidence goes first, then the links beside the main one."""
     worded, coded = parts(_short(message), escape), parts(message, fenced)
+    colon = WORDS[message.language][":"]
     dot = OVER if worded.over else DOTS.get(message.severity, DOTS["critical"])
     head = [f"## {dot} {worded.state} {worded.notes}".rstrip(), f"**{worded.title}**  "]
     head += [f"{worded.about}  ", worded.when]
-    head += [f"> {name}: {value}  " for name, value in worded.facts]
+    head += [f"> {name}{colon}{value}  " for name, value in worded.facts]
     links = [f"[{worded.open_link}]({message.link})"]
     room -= sum(map(_size, [*head, *links])) + FRAME
     spare = room - _size(coded.rest(coded.total, coded.total))

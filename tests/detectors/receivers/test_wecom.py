@@ -24,7 +24,7 @@ def content(message: Any = MESSAGE) -> str:
     ("answer", "outcome"),
     [
         (no(45009, "api freq out of limit"),
-         Retry("errcode 45009: api freq out of limit", "rateLimited")),
+         Retry("errcode 45009: api freq out of limit", "rateLimited", 60.0)),
         (no(-1, "system busy"), Retry("errcode -1: system busy", "serverError")),
         (no(93000, "invalid webhook url"),
          Refused("errcode 93000: invalid webhook url", "authError", "token")),
