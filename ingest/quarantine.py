@@ -1,6 +1,6 @@
 """A line that gave no event is kept, counted, and says why.
 
-Reads: a batch. Writes: quarantine, tallies. Next: detectors/metrics/sources.py.
+Reads: a batch. Writes: quarantine, tallies. Next: detectors/metrics/listening.py.
 """
 
 from collections import Counter

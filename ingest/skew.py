@@ -6,7 +6,7 @@ lines that take long say nothing about a clock, the fastest does. The median of 
 of minutes forgives a bad minute. Nothing is put right by it, and nothing is left out or sorted
 anew: a person sees it, and a clock that a person sets is seen to be set.
 It is a function of the ledger, whatever batches are landed together, and costs what is new.
-Reads: the events of a landing. Writes: clocks. Next: detectors/metrics/sources.py.
+Reads: the events of a landing. Writes: clocks. Next: detectors/metrics/listening.py.
 """
 
 from datetime import datetime
