@@ -40,9 +40,7 @@ TAKE = """
 CLOSE = """
     UPDATE deliveries SET state = $state, last_error = $error, done_at = $done::TIMESTAMPTZ,
         next_at = $next::TIMESTAMPTZ, handle = coalesce($handle, handle),
-        unsure = unsure - $sure, doubts = doubts + 1 - $sure,
-        message = CASE WHEN $state = 'pending' THEN message
-                       ELSE json_merge_patch(message, '{"buttons": []}') END  -- tickets to act
+        unsure = unsure - $sure, doubts = doubts + 1 - $sure
     WHERE receiver = $receiver AND list_contains($ids, delivery_id)
 """
 
@@ -211,7 +209,7 @@ def _record(
         **_about(store, owed.alert_id, owed.kind, owed.severity),
     }  # fmt: skip
     if end["state"] == "dead":
-        detail["message"] = msgspec.to_builtins(each.message) | {"buttons": []}
+        detail["message"] = msgspec.to_builtins(each.message)
     for one_of_them in each.ids:
         recorder.record("delivery", "gatewatch", one_of_them, detail, now)
 

@@ -7,7 +7,7 @@ import httpx
 
 from detectors import applying, settling
 from detectors.masking import masked
-from detectors.waiting import Owed, waiting
+from detectors.waiting import Parcel, loaded, waiting
 from tests.kit_receivers import NOW
 from tests.kit_telling import DING, Build, House
 
@@ -42,22 +42,17 @@ def test_two_workers_on_one_store_send_a_message_once(build: Build) -> None:
 def test_what_another_worker_took_between_the_look_and_the_taking_is_left(build: Build) -> None:
     house = build()
     house.owe(house.alert())
-    worker, other = house.workers["ops"], house.worker(house.routes[0])
-    take = settling.begin
-    [one] = [worker._pack([each], 3, NOW) for each in _waiting(house)]
-    assert one is not None
-    other.step(NOW)
+    one = _parcel(house)
+    house.run()
 
-    assert take(house.store, "ops", one, NOW) is False
+    assert settling.begin(house.store, "ops", one, NOW) is False
     assert len(house.sent) == 1
 
 
 def test_what_a_dead_process_had_in_hand_is_due_again_after_its_lease(build: Build) -> None:
     house = build()
     house.owe(house.alert())
-    [one] = [house.workers["ops"]._pack([each], 3, NOW) for each in _waiting(house)]
-    assert one is not None
-    settling.begin(house.store, "ops", one, NOW)
+    settling.begin(house.store, "ops", _parcel(house), NOW)
 
     assert house.run() == settling.LEASE.total_seconds()
     house.run(settling.LEASE)
@@ -138,19 +133,6 @@ def test_a_secret_that_came_together_on_the_way_is_not_kept(build: Build) -> Non
     assert masked("403", "denied_token") == "403"
 
 
-def test_links_that_let_people_act_are_gone_once_a_message_is_settled(build: Build) -> None:
-    house = build()
-    house.owe(house.alert())
-    with house.store.writing() as db:
-        db.execute("UPDATE deliveries SET message = json_merge_patch(message,"
-                   """ '{"buttons": [["ack", "https://gw.example/links/FAKE"]]}')""")  # fmt: skip
-
-    house.run()
-
-    assert b"links/FAKE" in house.sent[0][1].content
-    assert "links/FAKE" not in repr(rows(house))
-
-
 def test_around_full_hours_a_crowded_service_is_told_a_little_later(build: Build) -> None:
     house = build(ops=FEISHU)
     house.answer = lambda _: httpx.Response(200, json={"code": 0})
@@ -183,5 +165,7 @@ def test_after_a_mute_one_digest_carries_what_has_gathered(build: Build) -> None
     assert house.states() == ["delivered"] * 5
 
 
-def _waiting(house: House) -> list[Owed]:
-    return waiting(house.store, "ops", NOW)
+def _parcel(house: House) -> Parcel:
+    """The one message that waits, as a worker would send it."""
+    [one] = loaded(house.store, "ops", waiting(house.store, "ops", NOW))
+    return Parcel(one.message.delivery, one.message, (one,))
