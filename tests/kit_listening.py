@@ -1,4 +1,4 @@
-"""A gate that can be asked to pause, on a port of this machine."""
+"""A gate that can be asked to pause, and a receiver, on a port of this machine."""
 
 import threading
 from collections.abc import Iterator
@@ -10,12 +10,15 @@ import httpx
 from gatewatch.parts import utc_now
 from tests.kit_gates import KEY, Till
 
+GATE = "/FAKE-till"
+
 
 class Listening:
-    """The gate of tests.kit_gates on a port of its own; `status` is what it answers instead."""
+    """The gate of tests.kit_gates on a port of its own; `status` is what it answers instead. What
+    is posted to any other path than the gate's is a message, and is `heard`."""
 
     def __init__(self) -> None:
-        self.till, self.status = Till(utc_now), 0
+        self.till, self.status, self.heard = Till(utc_now), 0, list[bytes]()
         self.till.answer = lambda: httpx.Response(self.status) if self.status else None
         owner = self
 
@@ -24,7 +27,11 @@ class Listening:
                 body = self.rfile.read(int(self.headers["content-length"]))
                 url = f"http://gate.example{self.path}"
                 asked = httpx.Request("POST", url, headers=dict(self.headers), content=body)
-                answer = owner.till(asked)
+                if self.path == GATE:
+                    answer = owner.till(asked)
+                else:
+                    owner.heard.append(body)
+                    answer = httpx.Response(204)
                 self.send_response(answer.status_code)
                 self.send_header("content-length", str(len(answer.content)))
                 self.end_headers()
@@ -34,10 +41,17 @@ class Listening:
                 pass
 
         self.server = HTTPServer(("127.0.0.1", 0), Handler)
+        self.receiver = f"""
+            [receivers.soc]
+            type = "webhook"
+            webhook = "http://127.0.0.1:{self.server.server_port}/soc"
+            allow_http = true
+            allow_private = true
+        """
         self.config = f"""
             [containment.till]
             type = "webhook"
-            webhook = "http://127.0.0.1:{self.server.server_port}/FAKE-till"
+            webhook = "http://127.0.0.1:{self.server.server_port}{GATE}"
             secrets = ["{KEY}"]
             allow_http = true
             allow_private = true
