@@ -25,7 +25,7 @@ from detectors.detector import Detector
 from detectors.ranges import INSTANT, Range, slices
 from detectors.rounds import EVERY, Clock, Rounds
 from detectors.stretch import Stretch, stretch
-from detectors.turn import SLICE, Books, Turn, books, forget, keep, look, plan
+from detectors.turn import SLICE, Books, Turn, books, cold, forget, keep, large, look, plan
 from ingest.store import Db, Store, fetch
 
 DEADLINE = 60.0  # seconds for one detector's turn
@@ -34,7 +34,8 @@ ENOUGH = 1.0  # seconds after which a turn takes up no further slice: the others
 NARROWEST = timedelta(hours=1)  # slices of one that failed are halved, down to this
 FIRST_REST, LONGEST_REST = 1.0, 60.0  # seconds without a try after a failure; doubles
 SHARE = 4  # a failure that took long is rested from for so many times as long
-LARGE, LONG = 5_000, 0.5  # rows found, and seconds of looking, that are kept in one transaction
+SLOW = 0.25  # seconds: a detector whose last turn took so long is waited for after the others
+SHARED = 8  # and all of those for this part of the patience that a quick one has alone
 
 
 class CutOffError(RuntimeError):
@@ -92,6 +93,8 @@ class Engine:
         self._works: dict[str, Work] = {}
         self._rests: dict[str, Rest] = {}
         self._widths: dict[str, timedelta] = {}
+        self._took: dict[str, float] = {}  # seconds of the last turn
+        self._begun: dict[str, float] = {}  # when it was begun
         self._closed = False
 
     def judge(self, now: datetime, whole: bool = False) -> Tick:
@@ -138,21 +141,26 @@ class Engine:
         ready = [each for each in waiting if not self._waits(each, whole, tick)]
         with self._store.reading() as db:
             book = books(db, [each for each in ready if each.id not in self._works])
+            turns = self._planned(db, book, ready, now)
         group: list[Turn] = []
         left: list[Turn] = []
-        for each in ready:
-            began = time.monotonic()
+        spent = 0.0  # seconds that slow ones were waited for
+        for each in sorted(ready, key=self._place):
+            began, patience = time.monotonic(), self._deadline if whole else self._patience
+            if not whole and self._slow(each):
+                patience = max(patience / SHARED - spent, 0.0)
             try:
-                turn = self._looked(book, each, now, self._deadline if whole else self._patience)
+                turn = self._looked(turns.get(each.id), each, patience)
             except Exception as error:  # noqa: BLE001 - whatever one does, the others go on
                 self._failed(each, error, time.monotonic() - began, tick)
                 continue
+            spent += time.monotonic() - began if self._slow(each) else 0.0
             if turn is not None:
                 group.append(turn)
-                if _large(group):
+                if large(group):
                     left += self._keep(group, now, tick)
                     group = []
-            elif each.id in self._works:
+            elif each.id in self._works or turns.get(each.id) is not None:
                 tick.busy.add(each.id)
             else:
                 tick.idle.add(each.id)
@@ -176,19 +184,40 @@ class Engine:
         self.rounds.waits(each.id, reason)
         return True
 
-    def _looked(self, book: Books, each: Detector, now: datetime, patience: float) -> Turn | None:
-        """A turn that is over, or None while it goes on, or where there is nothing to do. Raises
-        what it raised."""
+    def _planned(
+        self, db: Db, book: Books, ready: Iterable[Detector], now: datetime
+    ) -> dict[str, Turn | None]:
+        """The turns of all that are not at one. Those in which no row can be are over with it: that
+        is asked here, in the moment of the books, of every detector that is our own."""
+        turns: dict[str, Turn | None] = {}
+        for each in ready:
+            work = self._works.get(each.id)
+            if work is not None and work.each is not each:  # another text is in force by now
+                self._let_go([each.id])
+            elif work is not None:
+                continue
+            turn = turns[each.id] = plan(book, each, now, self._widths.get(each.id, SLICE))
+            if turn is not None and each.path.parent == detector.CATALOGUE:
+                cold(db, turn)
+        return turns
+
+    def _slow(self, each: Detector) -> bool:
+        return self._took.get(each.id, 0.0) >= SLOW
+
+    def _place(self, each: Detector) -> tuple[bool, float]:
+        """Quick ones first, as they come; of the slow ones the one that waits longest."""
+        return (True, self._begun.get(each.id, 0.0)) if self._slow(each) else (False, 0.0)
+
+    def _looked(self, turn: Turn | None, each: Detector, patience: float) -> Turn | None:
+        """A turn that is over, or None while it goes on, where its time has not come, or where
+        there is nothing to do. Raises what it raised."""
         work = self._works.get(each.id)
-        if work is not None and work.each is not each:  # another text is in force by now
-            self._let_go([each.id])
-            work = None
         if work is None:
-            turn = plan(book, each, now, self._widths.get(each.id, SLICE))
             if turn is None or not turn.left:
                 return turn
-            if self._closed:
-                return None
+            if self._closed or (patience <= 0 and self._slow(each) and self._works):
+                return None  # a slow one at a time, and nobody waits for it
+            self._begun[each.id] = time.monotonic()
             apart = Apart(self._store, each.id, partial(look, turn=turn, enough=self._enough))
             work = self._works[each.id] = Work(each, apart)
         if not work.turn.wait(min(patience, self._deadline - work.turn.seconds)):
@@ -199,7 +228,9 @@ class Engine:
                 work.turn.leave()
                 raise CutOffError(f"does not end, {self._deadline:g} s after it began")
         del self._works[each.id]
-        return work.turn.result()
+        done = work.turn.result()
+        self._took[each.id] = done.seconds
+        return done
 
     def _keep(self, group: Sequence[Turn], now: datetime, tick: Tick) -> list[Turn]:
         """Keep what these turns found. Returns those after which something is left."""
@@ -240,11 +271,6 @@ class Engine:
         self.rounds.failed(each.id, reason, seconds)
         with self._store.writing() as db:
             rounds.had_failed(db, each.id, reason)
-
-
-def _large(group: Sequence[Turn]) -> bool:
-    rows = sum(len(found) for turn in group for _, found in turn.done)
-    return rows >= LARGE or sum(turn.seconds for turn in group) >= LONG
 
 
 def backtest(

@@ -11,8 +11,10 @@ import re
 import time
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from functools import cache
 from typing import Any
 
 from detectors import alerts, detector
@@ -32,10 +34,16 @@ OWN_NOTES = re.compile(r"\b(?:from|join)\s+(?:arrivals|rounds|clock_steps)\b", r
 FIRST = timedelta(days=1)  # of the time before its first turn, what a detector of absence judges
 TIME, TURN = "its time has not come", "its turn has not come"
 PRUNED = "it reaches back to what was pruned"
+LARGE, LONG = 5_000, 0.5  # rows found, and seconds of looking, that are kept in one transaction
 AGAIN = timedelta(minutes=1)  # judged before, of a slice that counts as judged again
 DURATIONS = (0.01, 0.1, 1.0, 10.0)  # seconds: buckets of what turns take
 SKIPPED = ("pruned",)  # why a stretch of time is judged no more
 Known = tuple[str, int] | None  # what `judged` says: version and ledger position
+
+
+@cache
+def reads_own_notes(sql: str) -> bool:
+    return OWN_NOTES.search(sql) is not None
 
 
 @dataclass(frozen=True)
@@ -61,7 +69,7 @@ class Books:
         """What reaches back to what is not there any more, so that it would count too few; and
         what does not."""
         floor = self.floor
-        if OWN_NOTES.search(each.sql):
+        if reads_own_notes(each.sql):
             kept = now - OWN_KEPT
             floor = max(floor, kept) if floor else kept
         return ([], wanted) if floor is None else split(wanted, floor + each.lookback)
@@ -81,6 +89,7 @@ class Turn:
     passed: list[Range] = field(default_factory=list)  # what came there can't change a row
     done: list[tuple[Range, list[Stretch]]] = field(default_factory=list)
     seconds: float = 0.0
+    asked: bool = False  # that the next slice is hot is known
     error: Exception | None = None  # of the slice at which it stopped; what it did before is kept
 
 
@@ -154,7 +163,8 @@ def look(db: Db, turn: Turn, enough: float) -> Turn:
     while turn.left and (not turn.done or time.monotonic() - began < enough):
         part = turn.left[-1]
         try:
-            rows = detector.find(turn.each, db, *part)
+            rows = detector.find(turn.each, db, *part, sure=turn.asked)
+            turn.asked = False
             turn.done.append((part, [stretch(turn.each, row) for row in rows]))
         except Exception as error:
             if not turn.done:
@@ -162,8 +172,25 @@ def look(db: Db, turn: Turn, enough: float) -> Turn:
             turn.error = error
             break
         turn.left.pop()
-    turn.seconds = time.monotonic() - began
+    turn.seconds += time.monotonic() - began
     return turn
+
+
+def cold(db: Db, turn: Turn) -> None:
+    """Be over with slices in which no row can end, as the detector's own `hot` says. One that fails
+    to say so is left as it was: its turn will show what is wrong."""
+    began = time.monotonic()
+    with suppress(Exception):
+        while turn.left and not detector.hot(turn.each, db, *turn.left[-1]):
+            turn.done.append((turn.left.pop(), []))
+        turn.asked = True
+    turn.seconds = time.monotonic() - began
+
+
+def large(group: Sequence[Turn]) -> bool:
+    """Enough for one transaction."""
+    rows = sum(len(found) for turn in group for _, found in turn.done)
+    return rows >= LARGE or sum(turn.seconds for turn in group) >= LONG
 
 
 def keep(db: Db, turns: Sequence[Turn], now: datetime) -> tuple[int, list[Turn]]:
@@ -196,7 +223,7 @@ def _count(db: Db, book: Books, turns: Sequence[Turn]) -> None:
         name, old = turn.each.id, book.ranges.get((turn.each.id, "judged"), [])
         counts["evaluated"][name, ""] += len(turn.done)
         counts["reevaluated"][name, ""] += sum(_over([part], old) > AGAIN for part, _ in turn.done)
-        if turn.past and not OWN_NOTES.search(turn.each.sql):
+        if turn.past and not reads_own_notes(turn.each.sql):
             frozen = book.ranges.get((name, "frozen"), [])
             left_out = minus(turn.past, [*old, *frozen]) if book.new(turn.each) else turn.past
             counts["skipped"][name, SKIPPED[0]] += len(left_out)
@@ -205,8 +232,7 @@ def _count(db: Db, book: Books, turns: Sequence[Turn]) -> None:
             for le in DURATIONS:
                 counts["took"][name, str(le)] += turn.seconds <= le
             counts["seconds"][name, ""] += turn.seconds  # type: ignore[assignment]
-    for name, those in counts.items():
-        tally.add(db, name, those)
+    tally.add_all(db, counts)
 
 
 def _over(wanted: list[Range], old: list[Range]) -> timedelta:

@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from ingest.store import Db
 
 ADD = """
-    INSERT INTO tallies SELECT $name, unnest($whose::VARCHAR[]), unnest($what::VARCHAR[]),
-        unnest($n::DOUBLE[])
+    INSERT INTO tallies SELECT unnest($names::VARCHAR[]), unnest($whose::VARCHAR[]),
+        unnest($what::VARCHAR[]), unnest($n::DOUBLE[])
     ON CONFLICT (name, whose, what) DO UPDATE SET n = n + excluded.n
 """
 Counts = Mapping[tuple[str, str], float]  # by whose it is, and what; either may be ""
@@ -20,8 +20,12 @@ Counts = Mapping[tuple[str, str], float]  # by whose it is, and what; either may
 
 def add(db: Db, name: str, counts: Counts) -> None:
     """Raise counters of one name, inside the caller's transaction."""
-    if not counts:
-        return
-    whose, what = zip(*counts, strict=True)
-    given = {"whose": list(whose), "what": list(what), "n": list(counts.values())}
-    db.execute(ADD, {"name": name, **given})
+    add_all(db, {name: counts})
+
+
+def add_all(db: Db, tallies: Mapping[str, Counts]) -> None:
+    """Raise counters of several names at once."""
+    rows = [(name, *key, n) for name, counts in tallies.items() for key, n in counts.items()]
+    if rows:
+        columns = map(list, zip(*rows, strict=True))
+        db.execute(ADD, dict(zip(("names", "whose", "what", "n"), columns, strict=True)))
