@@ -11,7 +11,7 @@ from typing import Any
 import httpx
 
 from detectors.markdown import escape, fenced
-from detectors.phrases import LINE, LINES, Parts, parts
+from detectors.phrases import LINE, LINES, WORDS, Parts, parts
 from detectors.receivers import (
     LONGEST_WAIT,
     Delivered,
@@ -135,8 +135,9 @@ def _description(message: Message, worded: Parts, foot: list[str], room: int) ->
 
 def _bare(message: Message, worded: Parts) -> dict[str, Any]:
     """The same as text alone, for when an embed is refused."""
-    facts = [f"{name}: {value}" for name, value in worded.facts]
-    foot = f"{worded.open_link}: <{message.link}>"
+    colon = WORDS[message.language][":"]
+    facts = [f"{name}{colon}{value}" for name, value in worded.facts]
+    foot = f"{worded.open_link}{colon}<{message.link}>"
     head = [_head(worded), worded.title]
     room = CONTENT - sum(map(_size, [*head, foot]))
     lines = fit([worded.about, *facts], 1 + len(facts), room, _size, lambda *_: "…")

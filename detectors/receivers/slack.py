@@ -11,7 +11,7 @@ from typing import Any
 
 import httpx
 
-from detectors.phrases import Parts, parts
+from detectors.phrases import WORDS, Parts, parts
 from detectors.receivers import (
     Delivered,
     Flow,
@@ -115,7 +115,8 @@ def _payload(message: Message, worded: Parts, buttons: bool) -> dict[str, Any]:
 
 
 def _bare(message: Message, worded: Parts) -> dict[str, Any]:
-    facts = [f"{name}: {value}" for name, value in worded.facts]
+    colon = WORDS[message.language][":"]
+    facts = [f"{name}{colon}{value}" for name, value in worded.facts]
     text = "\n".join([_fallback(message, worded), worded.about, *facts])
     return {"text": text, **STILL}
 
@@ -123,7 +124,9 @@ def _bare(message: Message, worded: Parts) -> dict[str, Any]:
 def _fallback(message: Message, worded: Parts) -> str:
     """What a notification shows, and whoever sees no blocks."""
     head = f"{worded.state} {worded.notes}".rstrip()
-    return f"{head}\n{worded.title}\n{_safe(worded.open_link)}: {_address(message.link)}"
+    colon = WORDS[message.language][":"]
+    link = f"{_safe(worded.open_link)}{colon}{_address(message.link)}"
+    return f"{head}\n{worded.title}\n{link}"
 
 
 def _sections(lines: list[str]) -> Iterator[str]:
