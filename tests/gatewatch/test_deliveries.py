@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from gatewatch.commands.deliveries import _span
-from gatewatch.parts import utc_now
+from gatewatch.parts import open_parts, utc_now
+from ingest.config import read_settings
 from tests.kit_command import run
 from tests.kit_http import Asked, lines, running, until
 from tests.kit_sockets import service
@@ -151,6 +152,23 @@ def test_the_journey_of_a_dead_letter(tmp_path: Path) -> None:
     assert b'"kind":"open"' in heard[0]
     everything = seen.stdout + seen.stderr + tried.stdout + tried.stderr + good.stdout
     assert "FAKE-path" not in everything
+
+
+def test_a_start_gives_up_what_is_owed_to_a_receiver_that_is_gone(tmp_path: Path) -> None:
+    """Else it would wait for ever, and nobody would know."""
+    (tmp_path / "gatewatch.toml").write_text('redact_key = "redact.key"\n')
+    parts = open_parts(read_settings(tmp_path / "gatewatch.toml"))
+    with parts.store.writing() as db:
+        given = {"id": "dl_1", "receiver": "old", "state": "pending", "error": None}
+        db.execute(OWED, given | {"now": utc_now(), "message": "{}"})
+    parts.close()
+
+    with running(tmp_path) as here:
+        [row] = here.http.get("/v1/deliveries").json()["deliveries"]
+
+    assert (row["state"], row["receiver"]) == ("dead", "old")
+    assert "no receiver of this name is configured any more" in row["reason"]
+    assert "1 messages to receivers that are not configured" in (tmp_path / "serve.err").read_text()
 
 
 def test_without_a_service_the_file_itself_is_asked(tmp_path: Path) -> None:
