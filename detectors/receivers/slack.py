@@ -124,8 +124,8 @@ def _bare(message: Message, worded: Parts) -> dict[str, Any]:
 def _fallback(message: Message, worded: Parts) -> str:
     """What a notification shows, and whoever sees no blocks."""
     head = f"{worded.state} {worded.notes}".rstrip()
-    colon = WORDS[message.language][":"]
-    link = f"{_safe(worded.open_link)}{colon}{_address(message.link)}"
+    colon = WORDS[message.language][":"].strip()
+    link = f"{_safe(worded.open_link)}{colon} {_address(message.link)}"  # a blank begins a link
     return f"{head}\n{worded.title}\n{link}"
 
 
