@@ -2,7 +2,8 @@
 
 Told once when it opens; again when it gets worse, or when it is still growing after its cool-down
 (60 minutes, doubling to 8 hours); once when it is over or withdrawn, if it was told at all. When
-many open at once, one summary tells of them. The rules are in detectors/owing.py.
+many open at once, one summary tells of them. The rules are in detectors/owing.py. At the end of
+each round come those who hear of an alert only because nobody else took it, or can be reached.
 Reads: alerts, silences. Writes: alerts, deliveries, alert_events. Next: detectors/outbox.py.
 """
 
@@ -11,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, cast
 
-from detectors import maintenance, outbox, owing, storm
+from detectors import escalation, fallback, maintenance, outbox, owing, storm
 from detectors.alerts import note, note_all
 from detectors.detector import Detector
 from detectors.receivers import OVER, Kind
@@ -48,7 +49,9 @@ def tell(
         _told(db, row, detectors[row["detector"]], desk, now)
         for row in owed if row["kind"] not in PACED or row["alert_id"] not in herded
     )  # fmt: skip
-    return told + storm.summaries(db, detectors, desk, figures, zone, now)
+    told += storm.summaries(db, detectors, desk, figures, zone, now)
+    told += escalation.escalate(db, detectors, desk, now)
+    return told + fallback.reach(db, detectors, desk, now)
 
 
 def _told(db: Db, row: Mapping[str, Any], each: Detector, desk: Desk, now: datetime) -> bool:
