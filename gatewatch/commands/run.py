@@ -13,13 +13,13 @@ from typing import Annotated, Any
 import msgspec
 import typer
 
-from detectors import detector, routing, triage
+from detectors import alertmanager, detector, routing, triage
 from detectors.letters import advice
 from detectors.masking import masked
 from detectors.receivers import Delivered
 from detectors.routing import Route
 from detectors.worker import try_out
-from gatewatch import starter
+from gatewatch import pushing, starter
 from gatewatch.client import Remote
 from gatewatch.commands import route
 from gatewatch.commands.terminal import (
@@ -212,6 +212,8 @@ def doctor(config: Config = None, as_json: Json = False) -> None:
         "receivers",
         lambda: f"{len(routing.load(chosen.receivers, f'{DEFAULT}: receivers'))} receivers",
     )
+    check("alertmanager", lambda: _peers(alertmanager.read(chosen, f"{DEFAULT}: alertmanager")))
+    check("pushgateway", lambda: "configured" if pushing.read(chosen) else "none")
     loaded: dict[str, Any] = {}
     check("detectors", lambda: _loaded(chosen, loaded))
     if loaded:
@@ -231,6 +233,10 @@ def _files(chosen: Settings, patterns: tuple[str, ...]) -> str:
     found = {path for each in wanted for path in glob(each, recursive=True)}  # noqa: PTH207 - absolute
     hint = "" if found else ": does the folder exist, and may this account read it?"
     return f"{len(found)} files match now{hint}"
+
+
+def _peers(told: alertmanager.Alertmanager | None) -> str:
+    return f"{len(told.urls)} are told" if told else "none"
 
 
 def _policy(chosen: Settings) -> str:
