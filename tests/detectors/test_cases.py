@@ -1,4 +1,4 @@
-"""Every bug of other projects that detectors, times, scheduler and metrics are held against has a test.
+"""Every bug of others that detectors, times, scheduler and metrics are held against has a test.
 
 A case that is new in the manifest, or whose test was dropped, fails here.
 """
