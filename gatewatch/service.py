@@ -123,7 +123,7 @@ class Service:
 
     def _start_telling(self) -> None:
         """A worker for each receiver, each gate, and the Alertmanagers."""
-        self._bury()
+        self._loops.run("bury", self._bury)
         for route in told_of(self._parts.desk.routes):
             direct = Direct(route, self._parts.settings.public_url)
             self._loops.loop(f"tell {route.name}", partial(self._tell, direct))

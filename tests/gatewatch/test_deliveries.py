@@ -164,6 +164,7 @@ def test_a_start_gives_up_what_is_owed_to_a_receiver_that_is_gone(tmp_path: Path
     parts.close()
 
     with running(tmp_path) as here:
+        until(lambda: here.http.get("/v1/deliveries?state=dead").json()["deliveries"])
         [row] = here.http.get("/v1/deliveries").json()["deliveries"]
 
     assert (row["state"], row["receiver"]) == ("dead", "old")
