@@ -43,6 +43,7 @@ JUDGED = {
     """,
     "incidents": "SELECT * FROM incidents",
     "silences": "SELECT * FROM silences",
+    "pauses": "SELECT * EXCLUDE (next_at, attempts, told) FROM pauses",  # those: of asking itself
     "rules": "SELECT * FROM rules",
     "proposals": "SELECT * FROM proposals",
 }

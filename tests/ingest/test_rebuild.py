@@ -5,13 +5,17 @@ import shutil
 from datetime import datetime, timedelta
 from pathlib import Path
 
-from detectors import applying, silences, triage
+from detectors import applying, pauses, silences, triage
+from detectors.containment import Answer, Whom
+from detectors.pauses import Wish
+from detectors.receivers import Delivered
 from gatewatch.parts import put_protocols
 from ingest import adapter
 from ingest.batch import Batch, Offset
 from ingest.config import Duration, Retention
 from ingest.contents import digests
 from ingest.prune import prune
+from tests.kit_gates import gate
 from tests.world import POLICY, World, at, denied, native
 
 PROTOCOL = """
@@ -32,6 +36,23 @@ def samples() -> dict[str, list[bytes]]:
         for path in sorted(SAMPLES.glob("*.ndjson"))
         if path.stem in adapter.names() and path.with_suffix(".golden.ndjson").exists()
     }
+
+
+def paused(world: World, now: datetime) -> None:
+    """Two agents that were paused: one stands still, one was let go."""
+    kept, ended = (
+        pauses.ask(
+            world.store, world.lander, [gate()],
+            Wish(Whom("agent", name), now + timedelta(hours=1), "ann", "odd", name), now,
+        )
+        for name in ("a1", "a2")
+    )  # fmt: skip
+    with world.store.writing() as db:
+        applying.catch_up(db)
+    pauses.resume(world.store, world.lander, ended, "bob", "a drill", now)
+    [row] = world.rows("SELECT * FROM pauses WHERE pause_id = $id", id=kept)
+    yes = Answer(Delivered(), 200, "paused")
+    pauses.answered(world.lander, row, "pause", yes, now + timedelta(seconds=1))
 
 
 def contents(world: World, now: datetime) -> dict[str, str]:
@@ -99,6 +120,7 @@ def test_a_database_made_anew_from_the_ledger_is_the_same(tmp_path: Path) -> Non
     triage.judge(world.store, world.lander, fourth, "true", "ann", "it did", now)
     triage.reopen(world.store, world.lander, fourth, "bob", "it did not", now)
     triage.label(world.store, world.lander, [{"trace_id": "t-1", "label": "good"}], "import", now)
+    paused(world, now)
     world.lander.seal(now + timedelta(days=1))
     stricter = POLICY | {"tools": [{"name": "crm.read", "action": "deny", "op": "commit"}]}
     world.close()
