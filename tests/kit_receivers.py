@@ -1,5 +1,6 @@
 """What tests of telling are written with: one message, and a service that answers by hand."""
 
+import re
 import tomllib
 from datetime import UTC, datetime
 from pathlib import Path
@@ -34,14 +35,25 @@ MESSAGE = receivers.Message(
     link="https://gatewatch.example/alert?alert=al_7f3a",
 )
 Answer = httpx.Response | Exception
+PROGRAMS = {
+    "webhook": "a program reads it: text is data there, and JSON keeps it apart",
+    "pagerduty": "its custom details are data, shown as they are",
+}
+TAG = re.compile(r"<[^<>]*>")
+CONTROL = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ufffd]")
+
+
+def table(name: str) -> dict[str, Any]:
+    """The config of a receiver's own EXAMPLE, its type included."""
+    [found] = tomllib.loads(receivers.load(name, "tests").EXAMPLE)["receivers"].values()
+    assert found["type"] == name
+    return dict(found)
 
 
 def example(name: str) -> tuple[Any, list[str]]:
     """The options that a receiver's own EXAMPLE gives, and the secrets in them."""
-    module = receivers.load(name, "tests")
-    [table] = tomllib.loads(module.EXAMPLE)["receivers"].values()
-    assert table.pop("type") == name
-    options = convert(table, module.Options, f"{name}.EXAMPLE")
+    written = {key: value for key, value in table(name).items() if key != "type"}
+    options = convert(written, receivers.load(name, "tests").Options, f"{name}.EXAMPLE")
     values: list[object] = []
     for field in options.__struct_fields__:
         value = getattr(options, field)

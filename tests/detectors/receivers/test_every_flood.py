@@ -1,17 +1,16 @@
 """What every receiver does when there is too much to tell, through the real outbox and worker."""
 
-import tomllib
+from dataclasses import replace
 from datetime import timedelta
-from typing import Any
 
 import pytest
 
 from detectors import receivers
 from detectors.digest import digest
 from detectors.receivers import Manners
-from detectors.waiting import loaded, waiting
+from detectors.waiting import Delivery, Owed
 from tests import fakes
-from tests.kit_receivers import NOW
+from tests.kit_receivers import MESSAGE, NOW, table
 from tests.kit_telling import Build, House
 
 every = pytest.mark.parametrize("name", receivers.names())
@@ -27,12 +26,6 @@ TITLES = (
     "a1: crm.export_contacts denied 3 times in a row, then tried by",
 )
 SEVERITIES = ("high", "medium", "high", "low", "critical")
-
-
-def table(name: str) -> dict[str, Any]:
-    """The config of a receiver's EXAMPLE."""
-    [found] = tomllib.loads(receivers.load(name, "tests").EXAMPLE)["receivers"].values()
-    return dict(found)
 
 
 def flooded(house: House, seconds: float = 60.0) -> frozenset[str]:
@@ -107,19 +100,18 @@ def test_a_few_alerts_at_once_are_each_told_in_full(name: str, build: Build) -> 
 
 @read
 @pytest.mark.parametrize("title", TITLES)
-def test_as_many_alerts_as_a_digest_holds_are_all_shown(
-    name: str, title: str, build: Build
-) -> None:
-    house, fake = build(ops=table(name)), fakes.load(name)
-    made = [
-        house.alert(f"al_{each:012x}", subject=title, title=title, title_zh=title)
-        for each in range(receivers.load(name, "tests").MANNERS.bundle)
+def test_as_many_alerts_as_a_digest_holds_are_all_shown(name: str, title: str) -> None:
+    fake = fakes.load(name)
+    ids = [f"al_{each:012x}" for each in range(receivers.load(name, "tests").MANNERS.bundle)]
+    owed = Owed("dl_1", "", "open", "high", NOW, NOW, 0, 0, 0, False, None)
+    members = [
+        Delivery(
+            replace(owed, alert_id=each, delivery_id=f"dl_{each}"),
+            replace(MESSAGE, alert=each, title=title, subject=title, language="zh"),
+        )
+        for each in ids
     ]
-    for alert in made:
-        house.owe(alert)
-    owed = waiting(house.store, "ops", house.now)
-    members = loaded(house.store, "ops", owed, True)
 
-    fakes.tell(fake, name, digest(members, "zh", house.now).message)
+    fakes.tell(fake, name, digest(members, "zh", NOW).message)
 
-    assert {alert["alert_id"] for alert in made} - fake.told == set()
+    assert {*ids} - fake.told == set()

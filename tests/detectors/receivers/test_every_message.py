@@ -14,21 +14,15 @@ import pytest
 from detectors import receivers
 from detectors.receivers import Delivered, Handed, Mail, Message
 from tests import fakes
-from tests.kit_receivers import MESSAGE, ROOT
+from tests.kit_receivers import CONTROL, MESSAGE, PROGRAMS, ROOT, TAG
 
 every = pytest.mark.parametrize("name", receivers.names())
-PROGRAMS = {
-    "webhook": "a program reads it: text is data there, and JSON keeps it apart",
-    "pagerduty": "its custom details are data, shown as they are",
-}
 TERSE = {"apprise": "knows title and body alone: links are a text in it"}
 CAPS = {  # bytes of what goes on the wire, ours: delivery.md 4.1; other units in a receiver's test
     "dingtalk": 18_000, "feishu": 18_000, "webhook": 20_000, "teams": 20_000,
     "google_chat": 28_000, "email": 100_000, "pagerduty": 480_000,
 }  # fmt: skip
 FAMILY, FLAG = "👨‍👩‍👧‍👦", "🇨🇳"  # 7 and 2 code points that are one character each
-CONTROL = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ufffd]")
-TAG = re.compile(r"<[^<>]*>")
 SPELLINGS = [
     "<!channel> <!here> <!everyone>", "<@U123> <@&99> <!subteam^S1>", "@everyone @here @channel",
     '<at user_id="all"></at>', "<at id=all></at> <at>Team</at>", "<@all> @all @13800000000",

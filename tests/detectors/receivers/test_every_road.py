@@ -13,9 +13,7 @@ from detectors import receivers, telling
 from detectors.routing import Desk, load
 from detectors.worker import Worker
 from tests import fakes
-from tests.detectors.receivers.test_every_flood import table
-from tests.detectors.receivers.test_every_message import CONTROL, PROGRAMS, TAG
-from tests.kit_receivers import ROOT
+from tests.kit_receivers import CONTROL, PROGRAMS, ROOT, TAG, table
 from tests.world import World, at, denied
 
 URL = "https://gatewatch.example"

@@ -1,5 +1,6 @@
 import json
 from dataclasses import replace
+from datetime import timedelta
 from typing import Any
 
 import httpx
@@ -9,7 +10,8 @@ from detectors.receivers import Delivered, Outcome, Refused, Retry, telegram
 from detectors.shorten import utf16
 from ingest.config import ConfigError, Secret, convert
 from tests import fakes
-from tests.kit_receivers import MESSAGE, deliver, exchange, yes
+from tests.kit_receivers import MESSAGE, deliver, exchange, table, yes
+from tests.kit_telling import Build
 
 TOKEN = "110201543:FAKE0001gatewatchEXAMPLE"  # noqa: S105  # that of the EXAMPLE
 
@@ -147,6 +149,22 @@ def test_the_end_of_an_alert_answers_its_beginning_also_when_that_was_deleted() 
     fakes.tell(fake, "telegram", replace(MESSAGE, kind="resolved", reply_to="77"))
 
     assert [seen.reply_to for seen in fake.accepted] == ["", "1", ""]
+
+
+def test_the_outbox_keeps_what_the_first_message_was_called_over_a_restart(build: Build) -> None:
+    house, fake = build(ops=table("telegram")), fakes.load("telegram")
+    house.answer = fake.on(lambda: house.now)
+    alert = house.alert()
+    house.owe(alert)
+    house.run()
+    house.restart()
+    house.now += timedelta(minutes=20)
+
+    house.owe(alert | {"tellings": 2}, "resolved")
+    house.run()
+
+    assert [seen.reply_to for seen in fake.accepted] == ["", "1"]
+    assert "Resolved" in fake.accepted[1].text
 
 
 def test_a_topic_of_a_group_and_a_server_of_ones_own_are_addressed() -> None:
