@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from detectors.metrics import RELOADED
 from gatewatch.parts import open_parts
-from gatewatch.reloading import OK, Reloader
+from gatewatch.reloading import Reloader
 from ingest.config import read_settings
 from tests.kit_http import running, until
 
@@ -105,11 +106,11 @@ def test_a_mistake_leaves_the_last_good_in_force_until_it_is_mended(
     assert service.parts.engine.detectors == before
     assert says in str(service.reloader.problem)
     assert str(service.path) in str(service.reloader.problem)
-    assert service.reloader.own()[OK] == 0.0
+    assert service.reloader.own()[RELOADED] == 0.0
     service.path.write_text(CONFIG)
     service.settle()
     assert service.reloader.problem is None
-    assert service.reloader.own()[OK] == 1.0
+    assert service.reloader.own()[RELOADED] == 1.0
 
 
 def test_a_detector_of_ones_own_is_taken_up_changed_broken_and_removed(service: Reloading) -> None:
