@@ -96,8 +96,9 @@ def test_every_config_in_the_book_is_a_config(
 
     read = read_settings(path)
 
-    watched = alertmanager.read(read, page.name) or pushing.read(read)
-    assert read.sources or read.receivers or read.containment or read.links or watched, page
+    alertmanager.read(read, page.name)
+    pushing.read(read)
+    assert read != Settings(folder=read.folder), page  # it says something
     own = {"till"} if page.name == "mapping.md" else set()  # the one that this page describes
     assert {source.adapter for source in read.sources.values()} <= set(adapter.names()) | own
 
