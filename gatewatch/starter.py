@@ -48,6 +48,10 @@ paths   = ["logs/*.jsonl"]
 # webhook = "env:TILL_WEBHOOK"
 # secrets = ["env:TILL_SECRET"]   # whsec_ and 24 to 64 bytes in Base64
 
+# How often people are told, and of the day as a whole: docs/alerts.md.
+# [telling]
+# daily = "09:00"
+
 # Thresholds, where the defaults do not fit. `gatewatch detect --dry-run` shows what they change.
 # [detectors.deny_retry]
 # denials = 4
