@@ -17,7 +17,7 @@ from detectors.coverage import Feed
 from gatewatch import pushing
 from gatewatch.cli import app
 from ingest import adapter
-from ingest.config import convert, header, read_settings
+from ingest.config import Settings, convert, header, read_settings
 from ingest.store import fetch, memory_store
 from tests.world import at
 
