@@ -29,6 +29,7 @@ TONES = {
     "timeout": "warn",
     "cancelled": "calm",
     "delivered": "good",
+    "accepted": "good",
     "pending": "warn",
     "dead": "worst",
     "asked": "warn",
