@@ -105,6 +105,17 @@ def test_a_resumed_agent_goes_on_and_leaves_nothing_behind(sidecar: Sidecar) -> 
     assert [each.name for each in sidecar.folder.iterdir()] == ["till.yaml"]
 
 
+def test_two_pauses_of_one_agent_both_hold_until_both_are_over(sidecar: Sidecar) -> None:
+    second = replace(ORDER, id="pa_0000000000000000")
+    answers = [sidecar.asked("pause", each).outcome for each in (ORDER, second)]
+    sidecar.asked("resume", second)
+    between = sidecar.decides("a1")
+    sidecar.asked("resume")
+
+    assert answers == [Delivered()] * 2
+    assert (between, sidecar.decides("a1")) == ("deny", "allow")
+
+
 def test_a_paused_trace_is_denied_to_every_agent_and_other_traces_are_not(
     sidecar: Sidecar,
 ) -> None:
