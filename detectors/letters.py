@@ -38,7 +38,9 @@ SAID = re.compile(r"(?:(\w+): )?(.*?)(?: \(look at: (\w+)\))?", re.DOTALL)  # se
 ADVICE = {  # by what a receiver's module tells people to look at, or by the label that is counted
     "keyword": "Set `keyword` of the receiver to the one that the robot asks for.",
     "ip": "Put this machine's address on the robot's list, or sign instead.",
-    "sign": "`secret` is not the robot's: copy it once more.",
+    "sign": "`sign_key` is not the robot's: copy it once more.",
+    "chat": "The bot is not in that chat, or may not write there: see `chat_id`.",
+    "too_long": "The service takes less than its vendor says: please report it.",
     "clock_skew": "The clock of this machine or of theirs is wrong: check NTP here first.",
     "token": "The address or the token is not known there any more: make a new one.",
     "tls": "If the certificate is your own authority's, name that in `ca_file`.",
