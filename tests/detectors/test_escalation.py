@@ -178,7 +178,7 @@ def test_what_was_taken_back_is_escalated_after_its_time_again(called: Called) -
     going_on(duty, 80)
     duty.tick(18)
     duty.ack(20)
-    assert duty.tick(30) == []
+    assert duty.tick(30) == ["lead acknowledged", "ops acknowledged"]
     world = duty.world
     triage.reopen(world.store, world.lander, duty.alert["alert_id"], "li", "", at(30))
 
