@@ -82,6 +82,8 @@ WORDS: dict[Language, dict[str, str]] = {
 
 COLORS = {"critical": "#b3001b", "high": "#d9480f", "medium": "#b58900", "low": "#4a6fa5"}
 OVER_COLOR = "#2b8a3e"  # nothing is wrong any more
+DOTS = {"critical": "🔴", "high": "🟠", "medium": "🟡", "low": "🔵"}
+OVER_DOT = "🟢"
 
 
 @dataclass(frozen=True)
@@ -98,6 +100,7 @@ class Parts:
     when: str  # in UTC, and on the clock of the people on duty
     over: bool
     color: str  # #rrggbb, by severity
+    dot: str  # the same as one character, for a service that has no colours
     title: str
     about: str
     facts: tuple[tuple[str, str], ...]
@@ -135,6 +138,7 @@ def parts(message: Message, safe: Callable[[str], str]) -> Parts:
         when=f"{message.at} ({message.at_local})" if message.at_local else message.at,
         over=over,
         color=OVER_COLOR if over else COLORS.get(message.severity, COLORS["critical"]),
+        dot=OVER_DOT if over else DOTS.get(message.severity, DOTS["critical"]),
         title=short(message.title, TITLE),
         about=short(about, TITLE),
         facts=facts[:SURE],

@@ -43,8 +43,6 @@ LONGEST_URL = 2_000  # characters of a button's address
 ROOM = 4_000  # UTF-16 units; above 4 096 the service says that the message is too long
 REPAIRED = re.compile(r"too long|parse|entit|button|reply", re.IGNORECASE)  # by sending less
 GONE = re.compile(r"chat not found|kicked|not a member|blocked|rights|deactivated", re.IGNORECASE)
-DOTS = {"critical": "🔴", "high": "🟠", "medium": "🟡", "low": "🔵"}
-OVER = "🟢"
 CALLS = re.compile(r"([@#/$]|:(?=//)|\.(?=\w))(?=\S)")  # what a client makes a link of
 TOKEN = re.compile(r"[0-9]{3,20}:[A-Za-z0-9_-]{20,100}")
 
@@ -142,7 +140,7 @@ def _payload(message: Message, options: Options, room: int) -> dict[str, Any]:
     links = [(shown.open_link, message.link), *shown.buttons]
     buttons = [{"text": label, "url": url} for label, url in links if _opens(url)]
     tail = "" if _opens(message.link) else f"\n{shown.open_link}: {message.link}"
-    text = _text(message, shown, verbatim, room - utf16(tail))
+    text = _text(shown, verbatim, room - utf16(tail))
     rows = [buttons[place : place + 2] for place in range(0, len(buttons), 2)]
     return {
         **_where(message, options),
@@ -155,7 +153,7 @@ def _payload(message: Message, options: Options, room: int) -> dict[str, Any]:
 def _bare(message: Message, options: Options) -> dict[str, Any]:
     """The same with nothing that a service could trip over; the link stands in the text."""
     worded = parts(message, _loose)
-    text = _text(message, worded, worded, ROOM // 2)
+    text = _text(worded, worded, ROOM // 2)
     return _where(message, options) | {"text": f"{text.said}\n{worded.open_link}: {message.link}"}
 
 
@@ -177,10 +175,10 @@ def _where(message: Message, options: Options) -> dict[str, Any]:
     return found
 
 
-def _text(message: Message, shown: Parts, verbatim: Parts, room: int) -> Text:
+def _text(shown: Parts, verbatim: Parts, room: int) -> Text:
     """State and title bold, what logs say in `code`, the lines that a cut may take in `pre`."""
     text = Text()
-    text.add(f"{OVER if shown.over else DOTS.get(message.severity, DOTS['critical'])} ")
+    text.add(f"{shown.dot} ")
     text.add(shown.state, "bold")
     text.add(f" {shown.notes}" if shown.notes else "")
     text.add("\n")

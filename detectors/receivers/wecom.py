@@ -39,8 +39,6 @@ ROOM = 3_900  # bytes of UTF-8 in the content; above 4 096 the service answers 4
 TOO_LONG = {"40058"}
 BUSY = {"-1": None, "45009": 60.0}  # busy; too many in this minute
 NO_ACCESS = {"93000"}  # no such webhook
-DOTS = {"critical": "🔴", "high": "🟠", "medium": "🟡", "low": "🔵"}
-OVER = "🟢"
 TITLE, SUBJECT, NAME, FACT = 400, 200, 60, 200  # bytes of what no cut takes
 FRAME = 40  # bytes of a code block's own lines and of line ends
 
@@ -89,8 +87,7 @@ def _content(message: Message, room: int) -> str:
     """At most `room` bytes. Evidence goes first, then the links beside the main one."""
     worded, coded = parts(_short(message), escape), parts(message, fenced)
     colon = WORDS[message.language][":"]
-    dot = OVER if worded.over else DOTS.get(message.severity, DOTS["critical"])
-    head = [f"## {dot} {worded.state} {worded.notes}".rstrip(), f"**{worded.title}**  "]
+    head = [f"## {worded.dot} {worded.state} {worded.notes}".rstrip(), f"**{worded.title}**  "]
     head += [f"{worded.about}  ", worded.when]
     head += [f"> {name}{colon}{value}  " for name, value in worded.facts]
     links = [f"[{worded.open_link}]({message.link})"]
