@@ -18,6 +18,7 @@ from detectors.receivers import (
     LONGEST_WAIT,
     Delivered,
     Flow,
+    Language,
     Manners,
     Message,
     Outcome,
@@ -140,7 +141,7 @@ def _payload(message: Message, options: Options, room: int) -> dict[str, Any]:
     links = [(shown.open_link, message.link), *shown.buttons]
     buttons = [{"text": label, "url": url} for label, url in links if _opens(url)]
     tail = "" if _opens(message.link) else f"\n{shown.open_link}: {message.link}"
-    text = _text(shown, verbatim, room - utf16(tail))
+    text = _text(shown, verbatim, message.language, room - utf16(tail))
     rows = [buttons[place : place + 2] for place in range(0, len(buttons), 2)]
     return {
         **_where(message, options),
@@ -153,7 +154,7 @@ def _payload(message: Message, options: Options, room: int) -> dict[str, Any]:
 def _bare(message: Message, options: Options) -> dict[str, Any]:
     """The same with nothing that a service could trip over; the link stands in the text."""
     worded = parts(message, _loose)
-    text = _text(worded, worded, ROOM // 2)
+    text = _text(worded, worded, message.language, ROOM // 2)
     return _where(message, options) | {"text": f"{text.said}\n{worded.open_link}: {message.link}"}
 
 
@@ -175,7 +176,7 @@ def _where(message: Message, options: Options) -> dict[str, Any]:
     return found
 
 
-def _text(shown: Parts, verbatim: Parts, room: int) -> Text:
+def _text(shown: Parts, verbatim: Parts, language: Language, room: int) -> Text:
     """State and title bold, what logs say in `code`, the lines that a cut may take in `pre`."""
     text = Text()
     text.add(f"{shown.dot} ")
@@ -185,7 +186,7 @@ def _text(shown: Parts, verbatim: Parts, room: int) -> Text:
     text.add(shown.title, "bold")
     text.add(f"\n{shown.about}\n{shown.when}\n")
     for (name, _), (_, value) in zip(shown.facts, verbatim.facts, strict=True):
-        text.add(f"{name}{WORDS[message.language][':']}")
+        text.add(f"{name}{WORDS[language][':']}")
         text.add(value, "code")
         text.add("\n")
     room -= utf16(text.said)
