@@ -29,7 +29,6 @@ TONES = {
     "timeout": "warn",
     "cancelled": "calm",
     "delivered": "good",
-    "accepted": "good",
     "pending": "warn",
     "dead": "worst",
     "asked": "warn",
