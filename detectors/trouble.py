@@ -26,7 +26,8 @@ SINCE = """
             AND ts > $from::TIMESTAMPTZ AND outcome = 'delivered'), '-infinity'::TIMESTAMPTZ)
 """
 NOTES = """
-    SELECT receiver, kind, state, created_at FROM deliveries WHERE alert_id = $alert
+    SELECT receiver, kind, created_at FROM deliveries
+    WHERE alert_id = $alert AND state <> 'dead'  -- of what was given up nobody knows
     ORDER BY created_at DESC, kind DESC LIMIT 20
 """
 WORDS: dict[Language, dict[str, tuple[str, str]]] = {
@@ -70,7 +71,7 @@ def tell(
 
     `reason` holds no secret.
     """
-    notes = [each for each in store.rows(NOTES, alert=_name(route)) if each["state"] != "dead"]
+    notes = store.rows(NOTES, alert=_name(route))
     told = notes and (notes[0]["kind"] == "open" or now - notes[0]["created_at"] < AGAIN)
     if others and not told:
         to = min(others, key=lambda each: _rank(store, each, now))
