@@ -30,7 +30,8 @@ ABOUT = """
 MEMBERS = """
     SELECT a.alert_id, a.detector, a.tenant, a.subject, a.started_at, a.ended_at, a.opened_at,
         m.severity AS told_severity
-    FROM storm_members m JOIN alerts a USING (alert_id) WHERE m.storm_id = $of ORDER BY a.alert_id
+    FROM storm_members m JOIN alerts a USING (alert_id)
+    WHERE m.storm_id = $of AND m.told_at <= $at::TIMESTAMPTZ ORDER BY a.alert_id
 """
 TAKE = """
     UPDATE deliveries SET attempts = attempts + 1, unsure = unsure + 1,
@@ -119,7 +120,7 @@ def bury(store: Store, recorder: Recorder, receivers: Iterable[str], now: dateti
     end = {"state": "dead", "reason": "other", "error": GONE, "handle": None}
     for row in rows:
         detail = end | {key: row[key] for key in ("receiver", "kind", "created_at", "attempts")}
-        detail |= _about(store, row["alert_id"], row["kind"], row["severity"])
+        detail |= _about(store, row)
         detail["message"] = msgspec.json.decode(row["message"])
         recorder.record("delivery", "gatewatch", row["delivery_id"], detail, now)
     with store.writing() as db:
@@ -206,7 +207,7 @@ def _record(
     detail = {
         "receiver": receiver, "kind": owed.kind, "created_at": owed.created_at,
         "attempts": owed.attempts + 1, **end,
-        **_about(store, owed.alert_id, owed.kind, owed.severity),
+        **_about(store, vars(owed)),
     }  # fmt: skip
     if end["state"] == "dead":
         detail["message"] = msgspec.to_builtins(each.message)
@@ -214,11 +215,12 @@ def _record(
         recorder.record("delivery", "gatewatch", one_of_them, detail, now)
 
 
-def _about(reader: Reader, of: str, kind: str, severity: str) -> dict[str, Any]:
+def _about(reader: Reader, row: Mapping[str, Any]) -> dict[str, Any]:
     """Which alert it told of, whole, so that a rebuilt database gives it its id again; of a storm
-    its members."""
+    the members that it named."""
+    of, severity = row["alert_id"], row["severity"]
     about: dict[str, Any] = {"of": of, "severity": severity}
-    if kind in ("storm", "calm"):
-        return about | {"members": reader.rows(MEMBERS, of=of)}
+    if row["kind"] in ("storm", "calm"):
+        return about | {"members": reader.rows(MEMBERS, of=of, at=row["created_at"])}
     found = reader.rows(ABOUT, of=of)
     return about | {"alert": found[0] | {"told_severity": severity} if found else None}

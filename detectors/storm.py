@@ -180,7 +180,7 @@ def _told(db: Db, storm_id: str, members: Rows, kind: Kind, now: datetime) -> No
         )
         return
     db.execute(
-        "UPDATE storm_members SET told_at = $now::TIMESTAMPTZ,"
+        "UPDATE storm_members SET told_at = coalesce(told_at, $now::TIMESTAMPTZ),"
         " severity = (SELECT severity FROM alerts a WHERE a.alert_id = storm_members.alert_id)"
         " WHERE storm_id = $id",
         {"now": now, "id": storm_id},

@@ -124,7 +124,7 @@ class Desktop:
         self.run("UPDATE deliveries SET state = 'delivered' WHERE state = 'pending'")
 
     def _end(self, row: dict[str, Any]) -> dict[str, Any]:
-        about = settling._about(self.store, row["alert_id"], row["kind"], row["severity"])
+        about = settling._about(self.store, row)
         kept = {name: row[name] for name in ("receiver", "kind", "created_at")}
         return kept | about | {"state": "delivered", "attempts": 1, "error": None}
 
