@@ -61,12 +61,15 @@ def inhibited(db: Db, detectors: Mapping[str, Detector]) -> list[str]:
     """The ids of open alerts for which an open alert of another detector speaks."""
     by = {name: list(each.header.inhibited_by) for name, each in detectors.items()
           if each.header.inhibited_by}  # fmt: skip
-    speakers = sorted({name for names in by.values() for name in names})
+    named = {name for names in by.values() for name in names}
+    speakers = [  # what is told to nobody, or is not looked at any more, speaks for nothing
+        name for name in sorted(named) if name in detectors and detectors[name].status != "shadow"
+    ]
     speaking = [row["detector"] for row in fetch(db, SPEAKING, ids=speakers)]
     if not speaking:
         return []
     given: dict[str, Any] = {"dumb": list(by), "by": list(by.values())}
-    sources = [name for name in speaking if name in detectors and detectors[name].header.of_source]
+    sources = [name for name in speaking if detectors[name].header.of_source]
     found = {row["alert_id"] for row in fetch(db, SAME_EVENTS, **given, speaking=speaking)}
     if sources:
         rows = fetch(db, SAME_SOURCE, **given, sources=sources, around=AROUND)

@@ -1,6 +1,7 @@
 """Alerts for which another one speaks: kept quiet while it is open, told afterwards."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -85,3 +86,27 @@ def test_one_that_speaks_of_the_same_events_keeps_it_quiet(desk: Desktop) -> Non
 
     assert sorted(desk.tell()) == [("open", "al_2"), ("open", "al_loop")]
     assert desk.alert("al_1")["quiet_reason"] == "inhibited"
+
+
+def test_one_that_nobody_would_be_told_of_does_not_speak_for_others(desk: Desktop) -> None:
+    desk.detectors["silent_source"] = replace(desk.detectors["silent_source"], status="shadow")
+    silent(desk)
+    desk.open("al_1", "gate")
+
+    assert desk.tell() == [("open", "al_1")]
+
+
+def test_what_a_detector_left_open_that_is_switched_off_does_not_speak_for_others(
+    desk: Desktop,
+) -> None:
+    desk.header("deny_retry", inhibited_by=("call_loop",))
+    desk.open("al_loop", "t-1", name="call_loop", event_ids=["e1"])
+    desk.run(
+        "INSERT INTO stretches VALUES ('call_loop', '', 't-1', $now::TIMESTAMPTZ,"
+        " $now::TIMESTAMPTZ, 'medium', ['e1'], '{}')", now=desk.now
+    )  # fmt: skip
+    desk.open("al_1", "a1", event_ids=["e1"])
+    desk.tell()
+    del desk.detectors["call_loop"]
+
+    assert desk.tell() == [("open", "al_1")]
