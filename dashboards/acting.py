@@ -13,6 +13,7 @@ from dashboards import stopping, theme
 from dashboards.client import TROUBLE, Client
 from dashboards.person import act, actor, boxes, reason, said, say
 from dashboards.theme import Column
+from detectors.silences import exactly
 
 VERDICTS = {
     "true": "True: real trouble",
@@ -139,7 +140,9 @@ def _preview(client: Client, alert: dict[str, Any], now: datetime) -> None:
         say(key, "A silence needs a reason: somebody will ask while it hides something.")
         return
     of, span = st.session_state[f"of_{key}"], SPANS[st.session_state[f"span_{key}"]]
-    wanted = {name: alert[name] for name in ("detector", "subject") if of in ("both", name)}
+    wanted = {
+        name: exactly(alert[name]) for name in ("detector", "subject") if of in ("both", name)
+    }
     try:
         told = client.preview(wanted)
     except TROUBLE as error:

@@ -6,6 +6,7 @@ Reads: silences, alerts. Writes: silences, through the ledger. Next: detectors/t
 """
 
 import hashlib
+import re
 from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
 from typing import Any
@@ -82,6 +83,11 @@ class Matchers(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     def covering(self, cover: str, what: str) -> dict[str, Any]:
         """As a row of COVERING."""
         return {"cover": cover, "what": what, **msgspec.structs.asdict(self)}
+
+
+def exactly(name: str) -> str:
+    """The pattern that matches this name alone: a log may name somebody `*`."""
+    return re.sub(r"([\\*?[])", r"\\\1", name)
 
 
 def matchers(given: Mapping[str, Any], known: Iterable[str], where: str) -> Matchers:

@@ -270,3 +270,12 @@ def test_a_silence_without_reason_or_end_is_refused(
         silences.add(desk.store, desk.lander, Matchers(subject="a"), ends, "a", reason, desk.now)
 
     assert desk.ledger.seq == before
+
+
+@pytest.mark.parametrize("name", ["*", "a?", "[a-z]*", "\\*", "a\\", "a1"])
+def test_a_name_out_of_a_log_is_silenced_and_nobody_else(desk: Desktop, name: str) -> None:
+    desk.open("al_1", name)
+    desk.open("al_2", "ab")
+    silence(desk, subject=silences.exactly(name))
+
+    assert desk.tell() == [("open", "al_2")]
