@@ -208,4 +208,14 @@ def _read(response: httpcore.Response, request: httpx.Request) -> httpx.Response
             content = b""
     headers.pop("content-length", None)
     headers.pop("transfer-encoding", None)
+    headers.pop("content-type", None)  # it may name an encoding that decodes nothing, or raises
+    if "location" in headers and not _leads(headers["location"]):
+        del headers["location"]
     return httpx.Response(response.status, headers=headers, content=content, request=request)
+
+
+def _leads(location: str) -> bool:
+    """Is it an address? httpx looks into it, whether it is to be followed or not."""
+    with suppress(httpx.InvalidURL, UnicodeError):
+        return bool(httpx.URL(location).host or location.startswith("/"))
+    return False

@@ -12,7 +12,7 @@ import httpx
 import pytest
 
 from detectors import delivery
-from detectors.receivers import Delivered, Flow, Refused, Retry
+from detectors.receivers import Delivered, Flow, Refused, Retry, quoted
 from ingest.config import Secret
 from tests.kit_sockets import YES, ask, say, self_signed, service
 
@@ -163,3 +163,30 @@ def test_after_the_deadline_of_a_delivery_no_request_leaves() -> None:
 
     assert outcome == Retry("ConnectTimeout", "contextDeadlineExceeded")
     assert heard == []
+
+
+@pytest.mark.parametrize(
+    ("status", "line"),
+    [
+        (200, b"content-type: text/html; charset=idna"),
+        (200, b"content-type: text/html; charset=rot13"),
+        (200, b"content-type: text/html; charset=utf-16"),
+        (302, b"location: https://xn--a/"),
+        (302, b"location: https://[::1"),
+        (302, b"location: https://\xff/"),
+    ],
+)
+def test_headers_made_to_break_their_reader_break_nothing(status: int, line: bytes) -> None:
+    said = b"HTTP/1.1 %d X\r\n%s\r\ncontent-length: 2\r\n\r\n\x80x" % (status, line)
+
+    def flow() -> Flow:
+        answer = yield httpx.Request("POST", f"http://127.0.0.1:{port}/")
+        return Refused(f"HTTP {answer.status_code}: {quoted(answer)}", "other")
+
+    with (
+        service(say(said)) as (port, _),
+        delivery.client(5.0, allow_http=True, allow_private=True) as client,
+    ):
+        outcome = delivery.attempt(flow(), client)
+
+    assert outcome == Refused(f"HTTP {status}: '\ufffdx'", "other")
