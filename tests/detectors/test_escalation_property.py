@@ -118,3 +118,24 @@ def test_each_step_is_told_once_when_its_time_has_come(happenings: list[tuple[st
         for _ in range(3):
             play.round(7)
         play.desk.close()
+
+
+def test_trouble_that_stops_and_goes_on_as_another_alert_keeps_its_clock(tmp_path: Path) -> None:
+    play = Play(tmp_path)
+    play.desk.now += minutes(2)
+    play.desk.over("al_1")
+    play.desk.now += minutes(1)
+    play.desk.open("al_2", "a1", "low")
+    assert play.desk.wait(0) == []
+    assert play.desk.alert("al_2")["continues"] == "al_1"
+
+    play.desk.wait(3)
+
+    sql = "SELECT receiver, alert_id FROM deliveries WHERE kind = 'escalated'"
+    assert play.desk.store.rows(sql) == [{"receiver": "lead", "alert_id": "al_1"}]
+    play.desk.over("al_2")
+    play.desk.wait(20)
+    assert {row["receiver"] for row in play.desk.store.rows(
+        "SELECT receiver FROM deliveries WHERE kind = 'resolved' AND alert_id = 'al_1'"
+    )} == {"ops", "lead"}  # fmt: skip
+    play.desk.close()
