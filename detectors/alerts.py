@@ -181,11 +181,14 @@ def _match(
 
 
 def _open(db: Db, each: Detector, alert: Found, now: datetime) -> None:
-    key = "|".join((alert.detector, alert.tenant, alert.subject, alert.started_at.isoformat()))
-    alert_id = "al_" + hashlib.sha256(key.encode()).hexdigest()[:12]
-    taken = fetch(db, "SELECT 1 FROM alerts WHERE alert_id = $id", id=alert_id)
-    if taken:  # it stood before, was joined to another, and now stands alone again
-        alert_id += f"_{int(now.timestamp()):x}"
+    names = (alert.detector, alert.tenant, alert.subject, alert.started_at.isoformat())
+    bare = "|" not in alert.tenant + alert.subject  # else names of a log could be made to collide
+    key = "|".join(names).encode() if bare else msgspec.json.encode(names)
+    alert_id = first = "al_" + hashlib.sha256(key).hexdigest()[:12]
+    moment = int(now.timestamp())
+    while fetch(db, "SELECT 1 FROM alerts WHERE alert_id = $id", id=alert_id):
+        # it stood before, was joined to another, and now stands alone again
+        alert_id, moment = f"{first}_{moment:x}", moment + 1
     values = {
         "alert_id": alert_id,
         "status": "resolved" if now > alert.ended_at + each.gap else "open",

@@ -124,3 +124,38 @@ def test_a_whole_history_can_be_judged_at_once(world: World) -> None:
     assert tick.left == 0
     assert len(world.rows(ALERTS)) == 1
     assert not world.rows("SELECT * FROM judgements WHERE status = 'due'")
+
+
+def test_names_that_join_to_the_same_text_are_alerts_of_their_own(world: World) -> None:
+    same = [("a|b|c", "d"), ("a|b", "c|d"), ("a", "b|c|d"), ("", "a1")]
+    for tenant, agent in same:
+        world.land([denied(m, agent, tenant=tenant) for m in (0, 1, 2)])
+
+    tick = world.tick(at(3))
+
+    assert tick.failed == {}
+    rows = world.rows(ALERTS)
+    assert {(row["tenant"], row["subject"]) for row in rows} == {*same}
+    assert len({row["alert_id"] for row in rows}) == 4
+    assert {len(row["alert_id"]) for row in rows} == {15}  # none had to give way
+
+
+def test_an_id_that_is_taken_more_than_once_stops_no_detector(world: World) -> None:
+    world.land([denied(m) for m in (0, 1, 2)])
+    world.tick(at(3))
+    [row] = world.rows(ALERTS)
+    name, now = row["alert_id"], int(at(3).timestamp())
+    with world.store.writing() as db:
+        db.execute("DELETE FROM alerts WHERE alert_id = ?", [name])
+        for place in ("", f"_{now:x}", f"_{now + 1:x}"):
+            values = row | {"alert_id": name + place, "subject": f"other{place}"}
+            names = ", ".join(values)
+            places = ", ".join(f"${each}" for each in values)
+            db.execute(f"INSERT INTO alerts ({names}) VALUES ({places})", values)
+    world.land([denied(2.5)])
+
+    tick = world.tick(at(3))
+
+    assert tick.failed == {}
+    mine = [each["alert_id"] for each in world.rows(ALERTS) if each["subject"] == "a1"]
+    assert mine == [f"{name}_{now + 2:x}"]
