@@ -10,7 +10,9 @@ import httpx
 from ingest.hosts import canonical_host
 
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
-NAT64 = (ipaddress.ip_network("64:ff9b::/96"), ipaddress.ip_network("64:ff9b:1::/48"))
+NAT64 = tuple(  # and its elder, SIIT of RFC 2765
+    map(ipaddress.ip_network, ("64:ff9b::/96", "64:ff9b:1::/48", "::ffff:0:0:0/96"))
+)
 SIX_TO_FOUR, SITE_LOCAL = ipaddress.ip_network("2002::/16"), ipaddress.ip_network("fec0::/10")
 METADATA = {  # and other services of a cloud's own host: Alibaba, AWS, Google, Azure, Oracle
     ipaddress.ip_address(text)

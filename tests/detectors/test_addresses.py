@@ -21,7 +21,7 @@ def test_case_b174_an_address_inside_is_refused_when_the_config_is_read(url: str
         "10.0.0.1", "127.0.0.1", "169.254.169.254", "100.64.0.1", "100.100.100.200", "0.0.0.0",  # noqa: S104
         "224.0.0.1", "255.255.255.255", "::1", "::", "fd00::1", "fe80::1", "fec0::1", "ff02::1",
         "::ffff:10.0.0.1", "::127.0.0.1", "64:ff9b::a9fe:a9fe", "64:ff9b:1::a00:1",
-        "2002:7f00:1::", "2001::1",
+        "2002:7f00:1::", "2001::1", "::ffff:0:a9fe:a9fe", "::ffff:0:10.0.0.1",
     ],
 )  # fmt: skip
 def test_no_spelling_of_an_inside_address_is_public(text: str) -> None:
