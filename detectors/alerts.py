@@ -181,9 +181,9 @@ def _match(
 
 
 def _open(db: Db, each: Detector, alert: Found, now: datetime) -> None:
-    names = (alert.detector, alert.tenant, alert.subject, alert.started_at.isoformat())
+    parts = (alert.detector, alert.tenant, alert.subject, alert.started_at.isoformat())
     bare = "|" not in alert.tenant + alert.subject  # else names of a log could be made to collide
-    key = "|".join(names).encode() if bare else msgspec.json.encode(names)
+    key = "|".join(parts).encode() if bare else msgspec.json.encode(parts)
     alert_id = first = "al_" + hashlib.sha256(key).hexdigest()[:12]
     moment = int(now.timestamp())
     while fetch(db, "SELECT 1 FROM alerts WHERE alert_id = $id", id=alert_id):
