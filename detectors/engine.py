@@ -34,8 +34,8 @@ ENOUGH = 1.0  # seconds after which a turn takes up no further slice: the others
 NARROWEST = timedelta(hours=1)  # slices of one that failed are halved, down to this
 FIRST_REST, LONGEST_REST = 1.0, 60.0  # seconds without a try after a failure; doubles
 SHARE = 4  # a failure that took long is rested from for so many times as long
-SLOW = 0.25  # seconds: a detector whose last turn took so long is waited for after the others
-SHARED = 8  # and all of those for this part of the patience that a quick one has alone
+SLOW = 0.1  # seconds of processor: one whose last turn took so much is waited for after the others
+SHARED = 4  # and all of those for this part of the patience that a quick one has alone
 
 
 class CutOffError(RuntimeError):
@@ -93,7 +93,7 @@ class Engine:
         self._works: dict[str, Work] = {}
         self._rests: dict[str, Rest] = {}
         self._widths: dict[str, timedelta] = {}
-        self._took: dict[str, float] = {}  # seconds of the last turn
+        self._took: dict[str, float] = {}  # seconds of processor, of the last turn
         self._begun: dict[str, float] = {}  # when it was begun
         self._closed = False
 
@@ -229,7 +229,7 @@ class Engine:
                 raise CutOffError(f"does not end, {self._deadline:g} s after it began")
         del self._works[each.id]
         done = work.turn.result()
-        self._took[each.id] = done.seconds
+        self._took[each.id] = done.cpu
         return done
 
     def _keep(self, group: Sequence[Turn], now: datetime, tick: Tick) -> list[Turn]:

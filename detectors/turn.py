@@ -89,6 +89,7 @@ class Turn:
     passed: list[Range] = field(default_factory=list)  # what came there can't change a row
     done: list[tuple[Range, list[Stretch]]] = field(default_factory=list)
     seconds: float = 0.0
+    cpu: float = 0.0  # of them on the processor: what it costs, whatever else runs
     asked: bool = False  # that the next slice is hot is known
     error: Exception | None = None  # of the slice at which it stopped; what it did before is kept
 
@@ -159,7 +160,7 @@ def look(db: Db, turn: Turn, enough: float) -> Turn:
     Raises what the first slice raises. What a later one does keeps that one due, and no other:
     what is wrong with old lines must not hide what happens now.
     """
-    began = time.monotonic()
+    began, cpu = time.monotonic(), time.thread_time()
     while turn.left and (not turn.done or time.monotonic() - began < enough):
         part = turn.left[-1]
         try:
@@ -172,7 +173,7 @@ def look(db: Db, turn: Turn, enough: float) -> Turn:
             turn.error = error
             break
         turn.left.pop()
-    turn.seconds += time.monotonic() - began
+    turn.seconds, turn.cpu = turn.seconds + time.monotonic() - began, time.thread_time() - cpu
     return turn
 
 

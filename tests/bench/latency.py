@@ -40,7 +40,9 @@ webhook       = "{hook}/webhook"
 secrets       = ["{secret}"]
 allow_http    = true
 allow_private = true
-"""
+[telling]
+storm_after = 1000
+"""  # each probe is an alert of one detector: of more than ten people would hear a summary
 
 
 class Heard:
