@@ -81,7 +81,7 @@ def measure(folder: Path, rate: int, seconds: float) -> list[Figure]:
             _await(f"http://127.0.0.1:{port}/readyz", process)
             sent, late = _traffic(folder / "logs" / "gate.jsonl", rate, seconds)
             limit = time.monotonic() + AFTER
-            while len(heard.at) < len(sent) and time.monotonic() < limit:
+            while not sent.keys() <= heard.at.keys() and time.monotonic() < limit:
                 time.sleep(0.05)
             used = _cpu(process.pid)
         finally:
