@@ -85,7 +85,7 @@ def _busy(response: httpx.Response, answer: dict[str, Any], now: datetime) -> Ou
     after = known.after if isinstance(known, Retry) else None
     seconds = answer.get("retry_after")
     if isinstance(seconds, int | float) and not isinstance(seconds, bool) and seconds >= 0:
-        after = min(float(seconds), LONGEST_WAIT)
+        after = float(min(seconds, LONGEST_WAIT))
     limited = any(name.startswith("x-ratelimit") for name in response.headers)
     if answer.get("code") == 0 and not limited:
         return Retry("HTTP 429: this address is banned for a while", "rateLimited", BANNED)

@@ -49,7 +49,7 @@ class Options(Hook, frozen=True, forbid_unknown_fields=True):
 def deliver(message: Message, options: Options, now: datetime) -> Flow:
     worded = parts(message, _safe)
     response = yield _request(message, worded, options, ROOM)
-    if response.status_code in TOO_LONG and body(response).get("id") not in NO_ACCESS:
+    if response.status_code in TOO_LONG and str(body(response).get("id")) not in NO_ACCESS:
         response = yield _request(message, worded, options, ROOM // 2)
     return _read(response, now)
 

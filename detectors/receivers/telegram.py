@@ -120,9 +120,9 @@ def _named(answer: dict[str, Any]) -> float | None:
     """Seconds that the service asks to be left alone for."""
     parameters = answer.get("parameters")
     after = parameters.get("retry_after") if isinstance(parameters, dict) else None
-    if not isinstance(after, int | float) or isinstance(after, bool) or after < 0:
+    if not isinstance(after, int | float) or isinstance(after, bool) or not after >= 0:  # or NaN
         return None
-    return min(float(after), LONGEST_WAIT)
+    return float(min(after, LONGEST_WAIT))
 
 
 def _moved(response: httpx.Response) -> int | None:
