@@ -6,13 +6,18 @@ service was never landed.
 Reads: nothing. Writes: nothing. Next: ingest/shapes.py.
 """
 
+import re
 from collections.abc import Iterable
 from dataclasses import replace
+from typing import Any
 
-from detectors.receivers import Message
+from detectors.receivers import Delivered, Message, Outcome
 from ingest import shapes
+from ingest.config import Secret
 
 MASK = "[redacted]"
+PARTS = re.compile(r"[/?&=:#]")  # between what an address holds
+LEAST, KNOWN = 16, 8  # characters of a part that is a secret, and by how many it is recognised
 
 
 def masked(text: str, name: str = "") -> str:
@@ -35,6 +40,21 @@ def cleaned(message: Message) -> Message:
         params=tuple(_pairs(message.params)),
         evidence=tuple(map(masked, message.evidence)),
     )
+
+
+def unsaid(outcome: Outcome, options: Any) -> Outcome:
+    """The same outcome without a receiver's own secrets in its words: a service, or a proxy's page,
+    may repeat the address it was asked at. What is cut off at its end is still recognised."""
+    values = (getattr(options, name) for name in options.__struct_fields__)
+    secrets = (each.reveal for each in values if isinstance(each, Secret))
+    parts = {part for each in secrets for part in PARTS.split(each) if len(part) >= LEAST}
+    parts = {part for part in parts if "." not in part}  # a host is none
+    if not parts:
+        return outcome
+    known = re.compile("|".join(rf"{re.escape(part[:KNOWN])}[^\s'\"]*" for part in sorted(parts)))
+    if isinstance(outcome, Delivered):
+        return replace(outcome, hint=known.sub(MASK, outcome.hint))
+    return replace(outcome, reason=known.sub(MASK, outcome.reason))
 
 
 def _pairs(pairs: Iterable[tuple[str, str]]) -> Iterable[tuple[str, str]]:

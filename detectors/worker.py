@@ -15,7 +15,7 @@ import httpx
 
 from detectors import delivery, outbox, sample, settling, trouble, ways
 from detectors.digest import digest
-from detectors.masking import masked
+from detectors.masking import masked, unsaid
 from detectors.outbox import Recorder
 from detectors.receivers import Delivered, Manners, Message, Outcome, Refused, Retry
 from detectors.routing import Buttons, Route
@@ -92,7 +92,7 @@ class Worker:
         start = time.monotonic()
         message = signed(parcel, self.route.name, self._links)
         flow = self.route.module.deliver(message, self.route.options, now)
-        outcome = delivery.attempt(flow, self._client)
+        outcome = unsaid(delivery.attempt(flow, self._client), self.route.options)
         later = now + timedelta(seconds=time.monotonic() - start)
         if len(parcel.members) > 1 and isinstance(outcome, Refused):
             self._alone |= {each.owed.delivery_id for each in parcel.members}  # one is at fault?

@@ -278,3 +278,17 @@ def test_a_test_message_goes_the_same_guarded_road() -> None:
     [route] = load({"ops": SLACK | {"webhook": "https://no-such-host.invalid/x"}})
 
     assert not isinstance(try_out(route, "https://gatewatch.example", NOW), Refused)
+
+
+@pytest.mark.parametrize("text", ["no page at {}", "no page at /{} here", "x" * 60 + " {}"])
+def test_an_address_that_a_service_repeats_is_said_to_nobody(build: Build, text: str) -> None:
+    path = "hooks/gatewatchEXAMPLE0123456789"
+    house = build(ops={"type": "mattermost", "webhook": f"https://chat.example/{path}"})
+    house.owe(house.alert())
+    house.answer = lambda _: httpx.Response(200, text=text.format(path))
+
+    house.run()
+
+    [row] = house.rows("SELECT last_error FROM deliveries")
+    assert "[redacted]" in row["last_error"]
+    assert "gatewatchE" not in row["last_error"]
