@@ -8,7 +8,7 @@ https://open.feishu.cn/document/uAjLw4CM/ukzMukzMukzM/feishu-cards/card-json-str
 import base64
 import hashlib
 import hmac
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any
 
 import httpx
@@ -24,10 +24,10 @@ from detectors.receivers import (
     Refused,
     Retry,
     body,
-    http_date,
     judge,
     quoted,
 )
+from detectors.robots import by_its_clock, code_in
 from detectors.shorten import fit, plain, wire
 from ingest.config import Secret
 
@@ -49,7 +49,6 @@ ROOM = 18_000  # bytes of a body; above 20 KB the service answers 9499
 BUSY = {"11232"}  # frequency limited
 NO_ACCESS = {"19021": "sign", "19022": "ip", "19024": "keyword", "19001": "token"}
 MANY = "too many request"  # what a 9499 says that is no bad request (nightingale #1437)
-SKEW = timedelta(minutes=5)
 TEMPLATES = {"critical": "red", "high": "orange", "medium": "yellow", "low": "blue"}
 OVER = "green"
 HEAD = 80  # code points of a title that a card's header shows on a telephone
@@ -63,27 +62,23 @@ class Options(Hook, frozen=True, forbid_unknown_fields=True):
 
 def deliver(message: Message, options: Options, now: datetime) -> Flow:
     worded = parts(message, _safe)
-    response = yield _request(message, worded, options, now)
-    outcome, hint = _read(response, now), ""
-    theirs = http_date(response.headers.get("date", "")) or now
-    if isinstance(outcome, Refused) and outcome.hint == "sign" and abs(theirs - now) > SKEW:
-        hint = f"clock_skew: own clock is {(now - theirs).total_seconds():+.0f} s off"
-        response = yield _request(message, worded, options, theirs)  # once more, by its clock
-        outcome = _read(response, theirs)
-    if isinstance(outcome, Delivered):
-        return Delivered(hint)
-    if isinstance(outcome, Refused) and hint:
-        return Refused(f"{outcome.reason}; {hint}", outcome.label, "clock_skew")
+
+    def request(at: datetime) -> httpx.Request:
+        return _request(message, worded, options, at)
+
+    response = yield request(now)
+    outcome = _read(response, now)
+    if isinstance(outcome, Refused) and outcome.hint == "sign":
+        return (yield from by_its_clock(outcome, response, now, request, _read))
     return outcome
 
 
 def _read(response: httpx.Response, now: datetime) -> Outcome:
     """The code in the body tells, whatever the status; old bots spell it StatusCode."""
     answer = body(response)
-    code = answer.get("code", answer.get("StatusCode"))
-    if not isinstance(code, int | str) or isinstance(code, bool):  # a proxy's page, or nothing
+    code = code_in(answer, "code", "StatusCode")
+    if code is None:  # a proxy's page, or nothing
         return judge(response, now) or Retry(f"answered {quoted(response)}", "other")
-    code = plain(str(code))[:20]
     said = plain(str(answer.get("msg", answer.get("StatusMessage", "no msg"))))[:200]
     if code == "0" and response.status_code == 200:
         return Delivered()

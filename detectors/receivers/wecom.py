@@ -12,20 +12,9 @@ import httpx
 
 from detectors.markdown import escape, fenced
 from detectors.phrases import SURE, WORDS, parts
-from detectors.receivers import (
-    Delivered,
-    Flow,
-    Hook,
-    Manners,
-    Message,
-    Outcome,
-    Refused,
-    Retry,
-    body,
-    judge,
-    quoted,
-)
-from detectors.shorten import cut, fit, plain
+from detectors.receivers import Flow, Hook, Manners, Message, Outcome, Refused
+from detectors.robots import by_errcode
+from detectors.shorten import cut, fit
 
 EXAMPLE = """
 [receivers.ops]
@@ -38,7 +27,7 @@ MANNERS = Manners(limits=((15, 60.0),), bundle=9)  # 20 a minute, a quarter left
 ROOM = 3_900  # bytes of UTF-8 in the content; above 4 096 the service answers 40058
 TOO_LONG = {"40058"}
 BUSY = {"-1": None, "45009": 60.0}  # busy; too many in this minute
-NO_ACCESS = {"93000"}  # no such webhook
+NO_ACCESS = {"93000": "token"}  # no such webhook
 TITLE, SUBJECT, NAME, FACT = 400, 200, 60, 200  # bytes of what no cut takes
 FRAME = 40  # bytes of a code block's own lines and of line ends
 
@@ -57,24 +46,7 @@ def deliver(message: Message, options: Options, now: datetime) -> Flow:
 
 
 def _read(response: httpx.Response, now: datetime) -> Outcome:
-    """A refusal arrives as HTTP 200: only errcode tells."""
-    if outcome := judge(response, now):
-        return outcome
-    answer = body(response)
-    code = answer.get("errcode")
-    if not isinstance(code, int | str) or isinstance(code, bool):  # a proxy's page, or nothing
-        return Retry(f"answered {quoted(response)}", "other")
-    code = plain(str(code))[:20]
-    if code == "0":
-        return Delivered()
-    reason = f"errcode {code}: {plain(str(answer.get('errmsg', 'no errmsg')))[:200]}"
-    if code in BUSY:
-        return Retry(reason, "serverError" if code == "-1" else "rateLimited", BUSY[code])
-    if code in TOO_LONG:
-        return Refused(reason, "clientError", "too_long")
-    if code in NO_ACCESS:
-        return Refused(reason, "authError", "token")
-    return Refused(reason, "clientError")
+    return by_errcode(response, now, BUSY, TOO_LONG, NO_ACCESS)
 
 
 def _request(message: Message, options: Options, room: int) -> httpx.Request:
