@@ -19,12 +19,12 @@ from typing import Any, Literal
 import httpx
 import msgspec
 
-from detectors import delivery, gates
+from detectors import delivery, gates, tables
 from detectors.addresses import refused_url
 from detectors.gates import Order, Placed, Target
 from detectors.receivers import Flow, Outcome, Refused
 from detectors.shorten import plain
-from ingest.config import ConfigError, Duration, Secret, convert, nearest
+from ingest.config import ConfigError, Duration, Secret, nearest
 
 Verb = Literal["pause", "resume"]
 TOTAL = 10.0  # seconds for one request to a gate
@@ -173,17 +173,7 @@ def place(asked: Placed) -> None:
 
 
 def _gate(name: str, table: Any, where: str) -> Gate:
-    if not isinstance(table, Mapping):
-        raise ConfigError(f"{where}: expected a table, found {table!r}.")
-    if not isinstance(table.get("type"), str):
-        raise ConfigError(f"{where}: `type` says which gate: {', '.join(gates.names())}.")
-    module = gates.load(table["type"], f"{where}.type")
-    common = {field.name for field in msgspec.structs.fields(Common)}
-    own = {field.name for field in msgspec.structs.fields(module.Options)}
-    for key in sorted(table.keys() - common - own):
-        raise ConfigError(f"{where}: unknown key {key!r}.{nearest(key, common | own)}")
-    shared = convert({key: table[key] for key in table.keys() & common}, Common, where)
-    options = convert({key: table[key] for key in table.keys() & own}, module.Options, where)
+    module, shared, options = tables.read(table, Common, gates, "gate", where)
     if why := refused_url(options.address, shared.allow_http, shared.allow_private):
         raise ConfigError(f"{where}: the address {why.replace('receiver', 'gate')}.")
     if options.folder and not Path(options.folder).is_dir():
@@ -194,7 +184,7 @@ def _gate(name: str, table: Any, where: str) -> Gate:
         raise ConfigError(f"{where}.expires: at most {LONGEST.days} days.")
     if not 1 <= shared.automatic_per_hour <= 100:
         raise ConfigError(f"{where}.automatic_per_hour: between 1 and 100.")
-    return Gate(name, table["type"], module, options, shared)
+    return Gate(name, shared.type, module, options, shared)
 
 
 def _secrets(options: Any) -> list[str]:

@@ -11,14 +11,14 @@ from typing import Annotated, Any, Protocol
 
 import msgspec
 
-from detectors import hours, reach, receivers, tree_load, ways
+from detectors import hours, reach, receivers, tables, tree_load, ways
 from detectors.addresses import refused_url
 from detectors.controls.replay import controls
 from detectors.hours import Moment
 from detectors.receivers import Language
 from detectors.tree import Facts, Step, Tree, steps_of, told_by
 from detectors.tree import Severity as Severity
-from ingest.config import Clock, ConfigError, Secret, convert, nearest
+from ingest.config import Clock, ConfigError, Secret, nearest
 from ingest.policy import Controls
 from ingest.store import Db, one
 
@@ -183,17 +183,7 @@ def check_detectors(
 
 
 def _route(name: str, table: Any, where: str, language: Language) -> Route:
-    if not isinstance(table, Mapping):
-        raise ConfigError(f"{where}: expected a table, found {table!r}.")
-    if not isinstance(table.get("type"), str):
-        raise ConfigError(f"{where}: `type` says which service: {', '.join(receivers.names())}.")
-    module = receivers.load(table["type"], f"{where}.type")
-    common = {field.name for field in msgspec.structs.fields(Common)}
-    own = {field.encode_name for field in msgspec.structs.fields(module.Options)}
-    for key in sorted(table.keys() - common - own):
-        raise ConfigError(f"{where}: unknown key {key!r}.{nearest(key, common | own)}")
-    shared = convert({key: table[key] for key in table.keys() & common}, Common, where)
-    options = convert({key: table[key] for key in table.keys() & own}, module.Options, where)
+    module, shared, options = tables.read(table, Common, receivers, "service", where)
     if why := refused_url(options.address, shared.allow_http, shared.allow_private):
         raise ConfigError(f"{where}: the address {why}.")
     ways.check(shared, options.address, where)
