@@ -159,7 +159,8 @@ def _read(path: str, content: bytes, key: str) -> tuple[int, bytes, Heard]:
         alert, action = str(doc["dedup_key"]), str(doc["event_action"])
         it = Heard("pager", f"{alert} {action}", frozenset([alert]), action, repeat)
         return 202, b'{"status": "success"}', it
-    return 200, b"ok", _chat("chat", str(doc["text"]))
+    shown = json.dumps([doc["blocks"], doc.get("attachments")])  # a digest lists its alerts there
+    return 200, b"ok", _chat("chat", f"{doc['text']}\n{shown}")
 
 
 def _chat(receiver: str, text: str) -> Heard:
