@@ -1,10 +1,12 @@
-"""What the cases of receivers are run with: their fixtures through the real outbox and worker."""
+"""What the cases of receivers are run with: their fixtures through the real outbox and worker; and
+which test holds a case."""
 
 import json
 import re
 from collections.abc import Callable, Iterator
 from datetime import datetime, timedelta
 from email.utils import format_datetime
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -13,6 +15,7 @@ from tests.kit import CASES
 from tests.kit_receivers import NOW, Answer
 from tests.kit_telling import DING, HOOK, SLACK, House
 
+TESTS = Path(__file__).parent
 CHANNELS = {  # of the fixtures: our receivers
     "slack": SLACK,
     "slack_api": SLACK,
@@ -84,3 +87,16 @@ def requests(house: House, name: str) -> list[tuple[float, str]]:
         for at, request in house.sent
         if request.url.host == host
     ]
+
+
+def of_kinds(*kinds: str) -> set[str]:
+    """Every case of these kinds that the manifest names."""
+    manifest = json.loads((CASES / "manifest.json").read_text(encoding="utf-8"))
+    return {each["id"] for each in manifest if each["kind"] in kinds}
+
+
+def held(case: str, file: str, after: str = "") -> bool:
+    """Does a file of the tests hold it: in a string that a test reads, or in a test's own name? A
+    remark holds nothing, and what stands before `after` does not count."""
+    text = (TESTS / file).read_text(encoding="utf-8")
+    return re.search(rf'"{case}\b|_{case.lower()}_', text[text.index(after) :]) is not None

@@ -23,6 +23,9 @@ from detectors.gates import Order
 from detectors.pauses import Wish
 from detectors.pausing import Keeper
 from detectors.routing import Desk
+from gatewatch.parts import utc_now
+from tests.dashboards.insert import put
+from tests.kit_http import Asked
 from tests.kit_receivers import NOW
 from tests.kit_telling import SLACK, URL, House
 
@@ -231,6 +234,30 @@ class Guarded:
             "SELECT action, actor, subject FROM operator_log ORDER BY ledger_seq"
         )
         return [(row["action"], row["actor"], row["subject"]) for row in rows]
+
+
+def afresh(house: Asked) -> Asked:
+    """A house with one alert of agent a1, and nothing else that has happened."""
+    with house.parts.store.writing() as db:
+        for table in ("alerts", "events", "pauses", "operator_log"):
+            db.execute(f"DELETE FROM {table}")
+    house.again()
+    alert(house)
+    return house
+
+
+def alert(asked: Asked, title: str = "a1: 3 denials", **more: Any) -> None:
+    """An alert of an agent of which one call is known, as of this moment."""
+    now = utc_now()
+    event = {"event_id": "e1", "kind": "tool_decided", "source": "gate", "ledger_seq": 1}
+    put(asked.parts.store, "events", ts=now, agent=more.pop("agent", "a1"), **event)
+    values = {
+        "alert_id": "al_7f3a", "detector": "deny_retry", "tenant": "", "subject": "a1",
+        "severity": "high", "status": "open", "started_at": now, "ended_at": now, "rows": 1,
+        "title": title, "title_zh": f"中 {title}", "facts": {}, "event_ids": ["e1"],
+        "opened_at": now, "backfill": False, "tellings": 1,
+    } | more  # fmt: skip
+    put(asked.parts.store, "alerts", **values)
 
 
 def utc(text: str) -> datetime:

@@ -5,7 +5,7 @@ import socket
 import ssl
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from email import message_from_bytes
 from email.message import EmailMessage
@@ -140,31 +140,6 @@ def relay(
         yield it
     finally:
         ends[0]()
-        thread.join(5)
-
-
-@contextmanager
-def scripted(behave: Callable[[socket.socket, list[bytes]], None]) -> Iterator[tuple[int, Any]]:
-    """A server that does what `behave` does with each connection; what it heard."""
-    listening = socket.create_server(("127.0.0.1", 0))
-    heard: list[bytes] = []
-
-    def serve() -> None:
-        while True:
-            try:
-                connection, _ = listening.accept()
-            except OSError:
-                return
-            with suppress(OSError), connection:
-                behave(connection, heard)
-
-    thread = threading.Thread(target=serve, daemon=True)
-    thread.start()
-    try:
-        yield listening.getsockname()[1], heard
-    finally:
-        listening.shutdown(socket.SHUT_RDWR)
-        listening.close()
         thread.join(5)
 
 

@@ -23,35 +23,47 @@ Behave = Callable[[socket.socket, bytes], None]
 
 
 @contextmanager
-def service(
-    behave: Behave, context: ssl.SSLContext | None = None
+def listening(
+    behave: Callable[[socket.socket, list[bytes]], None],
 ) -> Iterator[tuple[int, list[bytes]]]:
-    """A server on a loopback port; what it was sent. `behave` answers on the open connection."""
-    listening = socket.create_server(("127.0.0.1", 0))
+    """A server on a loopback port that does what `behave` does with each connection, one after the
+    other; what it heard, which `behave` writes down."""
+    listener = socket.create_server(("127.0.0.1", 0))
     heard: list[bytes] = []
 
     def serve() -> None:
         while True:
             try:
-                connection, _ = listening.accept()
+                connection, _ = listener.accept()
             except OSError:
                 return
             with suppress(OSError), connection:
-                wrapped = (
-                    context.wrap_socket(connection, server_side=True) if context else connection
-                )
-                heard.append(whole(wrapped))
-                behave(wrapped, heard[-1])
-                wrapped.close()
+                behave(connection, heard)
 
     thread = threading.Thread(target=serve, daemon=True)
     thread.start()
     try:
-        yield listening.getsockname()[1], heard
+        yield listener.getsockname()[1], heard
     finally:
-        listening.shutdown(socket.SHUT_RDWR)
-        listening.close()
+        listener.shutdown(socket.SHUT_RDWR)
+        listener.close()
         thread.join(5)
+
+
+@contextmanager
+def service(
+    behave: Behave, context: ssl.SSLContext | None = None
+) -> Iterator[tuple[int, list[bytes]]]:
+    """A web server on a loopback port; what it was sent. `behave` answers on the connection."""
+
+    def answer(connection: socket.socket, heard: list[bytes]) -> None:
+        wrapped = context.wrap_socket(connection, server_side=True) if context else connection
+        heard.append(whole(wrapped))
+        behave(wrapped, heard[-1])
+        wrapped.close()
+
+    with listening(answer) as found:
+        yield found
 
 
 def whole(connection: socket.socket) -> bytes:

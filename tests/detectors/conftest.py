@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from tests.kit_lifecycle import Desktop
 from tests.kit_telling import Build, House
 
 
@@ -19,3 +20,11 @@ def build(tmp_path: Path) -> Iterator[Build]:
     yield one
     for house in built:
         house.close()
+
+
+@pytest.fixture
+def desk(tmp_path: Path) -> Iterator[Desktop]:
+    """A store with nothing in it, and who acts on it."""
+    made = Desktop(tmp_path)
+    yield made
+    made.close()

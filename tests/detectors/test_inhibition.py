@@ -1,8 +1,6 @@
 """Alerts for which another one speaks: kept quiet while it is open, told afterwards."""
 
-from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,11 +9,9 @@ from tests.kit_lifecycle import Desktop
 
 
 @pytest.fixture
-def desk(tmp_path: Path) -> Iterator[Desktop]:
-    made = Desktop(tmp_path)
-    made.header("deny_retry", inhibited_by=("silent_source",))
-    yield made
-    made.close()
+def desk(desk: Desktop) -> Desktop:
+    desk.header("deny_retry", inhibited_by=("silent_source",))
+    return desk
 
 
 def event(desk: Desktop, event_id: str, source: str, **more: Any) -> None:

@@ -1,7 +1,6 @@
 """From the first telling to the last: cool-down, what gets worse, what comes and goes."""
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -12,13 +11,6 @@ from tests.kit import CASES
 from tests.kit_lifecycle import OPS, PAGER, Desktop, minutes
 
 FIXTURES = CASES / "fixtures"
-
-
-@pytest.fixture
-def desk(tmp_path: Path) -> Iterator[Desktop]:
-    made = Desktop(tmp_path)
-    yield made
-    made.close()
 
 
 def grow(desk: Desktop, alert_id: str, count: float) -> list[tuple[str, str]]:

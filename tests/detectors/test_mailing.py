@@ -13,8 +13,8 @@ import pytest
 from detectors import delivery
 from detectors.receivers import Delivered, Flow, Mail, Refused, Retry
 from ingest.config import Secret
-from tests.kit_mail import PASSWORD, options, post, reciting, relay, scripted
-from tests.kit_sockets import self_signed
+from tests.kit_mail import PASSWORD, options, post, reciting, relay
+from tests.kit_sockets import listening, self_signed
 
 GREET = b"220 mx.corp.example ESMTP\r\n"
 OK = b"250 ok\r\n"
@@ -87,7 +87,7 @@ def test_case_b135_an_unknown_certificate_is_refused_before_anything_is_said(
 
 
 def test_a_server_that_offers_no_starttls_hears_nothing_of_us() -> None:
-    with scripted(reciting(GREET, b"250-mx\r\n250 AUTH PLAIN\r\n", OK)) as (port, heard):
+    with listening(reciting(GREET, b"250-mx\r\n250 AUTH PLAIN\r\n", OK)) as (port, heard):
         outcome = post(options(port, security="starttls", login=True))
 
     assert outcome == Refused("SMTP 502 to tls: it does not offer STARTTLS", "other", "tls")
@@ -104,7 +104,7 @@ def test_a_server_that_offers_no_starttls_hears_nothing_of_us() -> None:
     ],
 )  # fmt: skip
 def test_starttls_that_fails_is_no_way_to_go_on_in_clear(reply: bytes, outcome: Any) -> None:
-    with scripted(reciting(GREET, b"250-mx\r\n250 STARTTLS\r\n", reply, OK)) as (port, heard):
+    with listening(reciting(GREET, b"250-mx\r\n250 STARTTLS\r\n", reply, OK)) as (port, heard):
         assert post(options(port, security="starttls", login=True)) == outcome
 
     said = {line.split()[0] for line in heard if line}
@@ -166,7 +166,7 @@ def test_of_recipients_that_are_all_refused_one_that_may_be_taken_later_counts()
 def test_a_connection_that_breaks_after_quit_changes_nothing() -> None:
     replies = (GREET, OK, OK, OK, b"354 go\r\n", b"250 taken\r\n")
 
-    with scripted(reciting(*replies)) as (port, heard):
+    with listening(reciting(*replies)) as (port, heard):
         assert post(options(port)) == Delivered()
 
     assert heard[-1] == b"QUIT\r\n"
@@ -186,7 +186,7 @@ def test_a_server_that_keeps_silent_after_the_letter_leaves_a_doubt() -> None:
 
 @pytest.mark.parametrize("replies", [(), (GREET,), (GREET, OK, OK, OK)])
 def test_one_that_hangs_up_before_has_nothing(replies: tuple[bytes, ...]) -> None:
-    with scripted(reciting(*replies)) as (port, _):
+    with listening(reciting(*replies)) as (port, _):
         assert post(options(port)) == Retry("ConnectError", "other")
 
 
@@ -198,7 +198,7 @@ def test_a_server_that_drips_is_left_at_the_deadline() -> None:
         while not over.wait(0.05):
             connection.sendall(b"220-and\r\n")
 
-    with scripted(drip) as (port, _):
+    with listening(drip) as (port, _):
         start = time.monotonic()
         outcome = post(options(port), total=0.5)
         seconds = time.monotonic() - start
@@ -210,7 +210,7 @@ def test_a_server_that_drips_is_left_at_the_deadline() -> None:
 
 @pytest.mark.parametrize("noise", [b"x" * 100_000, b"220-so\r\n" * 20_000, b"HTTP/1.1 400\r\n\r\n"])
 def test_a_server_that_is_none_is_left_at_once(noise: bytes) -> None:
-    with scripted(reciting(noise)) as (port, _):
+    with listening(reciting(noise)) as (port, _):
         assert post(options(port)) == Retry("ConnectError", "other")
 
 
@@ -265,7 +265,7 @@ def test_without_tls_nothing_goes_to_an_address_outside(monkeypatch: pytest.Monk
     monkeypatch.setattr(ipaddress.IPv4Address, "is_global", True)
     monkeypatch.setattr(ipaddress.IPv4Address, "is_private", False)
 
-    with scripted(reciting(GREET, OK)) as (port, heard):
+    with listening(reciting(GREET, OK)) as (port, heard):
         outcome = post(options(port))
 
     assert outcome == Refused(
@@ -284,7 +284,7 @@ def test_a_password_goes_to_nobody_without_tls_whoever_asks_for_it() -> None:
         return Delivered()
 
     with (
-        scripted(reciting(GREET, OK)) as (port, heard),
+        listening(reciting(GREET, OK)) as (port, heard),
         delivery.client(5.0, allow_http=True, allow_private=True) as client,
     ):
         outcome = delivery.attempt(flow(), client)

@@ -1,6 +1,5 @@
 """Planned work: nobody is told of it, and afterwards of what it has left behind."""
 
-from collections.abc import Iterator
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -14,13 +13,6 @@ from tests.kit_lifecycle import Desktop, detectors, minutes
 TUESDAY = datetime.fromisoformat("2026-03-10T00:00:00+00:00")
 ONCE = {"name": "release", "subject": "a*", "since": TUESDAY + timedelta(hours=9),
         "until": TUESDAY + timedelta(hours=11)}  # fmt: skip
-
-
-@pytest.fixture
-def desk(tmp_path: Path) -> Iterator[Desktop]:
-    made = Desktop(tmp_path)
-    yield made
-    made.close()
 
 
 def windows(*tables: dict[str, Any]) -> tuple[maintenance.Window, ...]:

@@ -1,6 +1,5 @@
 """Silences: what they hide, what breaks through, and that their end is told while it matters."""
 
-from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -11,13 +10,6 @@ from detectors import silences, triage
 from detectors.silences import Matchers
 from ingest.config import ConfigError
 from tests.kit_lifecycle import Desktop, detectors, minutes
-
-
-@pytest.fixture
-def desk(tmp_path: Path) -> Iterator[Desktop]:
-    made = Desktop(tmp_path)
-    yield made
-    made.close()
 
 
 def silence(desk: Desktop, hours: float = 1, **wanted: Any) -> str:

@@ -1,25 +1,15 @@
 """Many alerts at once: a summary instead of a flood, and nothing that matters waits behind it."""
 
 import json
-from collections.abc import Iterator
 from datetime import datetime
 from pathlib import Path
 from typing import Any
-
-import pytest
 
 from ingest.config import Duration, Telling
 from tests.kit import CASES
 from tests.kit_lifecycle import OPS, PAGER, Desktop, minutes
 
 FIXTURES = CASES / "fixtures"
-
-
-@pytest.fixture
-def desk(tmp_path: Path) -> Iterator[Desktop]:
-    made = Desktop(tmp_path)
-    yield made
-    made.close()
 
 
 def flood(desk: Desktop, count: int, severity: str = "low", start: int = 0) -> None:

@@ -11,8 +11,7 @@ from gatewatch.containing import length
 from gatewatch.parts import utc_now
 from ingest.config import ConfigError
 from tests.dashboards.insert import put
-from tests.gatewatch.test_link_pages import alert
-from tests.kit_gates import KEY
+from tests.kit_gates import KEY, afresh
 from tests.kit_http import Asked
 
 CONFIG = f"""
@@ -49,13 +48,7 @@ def opened(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Asked]:
 
 @pytest.fixture
 def there(opened: Asked) -> Asked:
-    """With one alert of agent a1, and nothing else that has happened."""
-    with opened.parts.store.writing() as db:
-        for table in ("alerts", "events", "pauses", "operator_log"):
-            db.execute(f"DELETE FROM {table}")
-    opened.again()
-    alert(opened)
-    return opened
+    return afresh(opened)
 
 
 def ask(there: Asked, path: str, who: str = "o", **body: Any) -> httpx.Response:

@@ -14,7 +14,7 @@ from gatewatch.parts import utc_now
 from ingest.config import Secret
 from tests.dashboards.insert import put
 from tests.dashboards.rows import MARKUP
-from tests.kit_gates import KEY
+from tests.kit_gates import KEY, afresh, alert
 from tests.kit_http import Asked
 
 LINK_KEY = "FAKE-link-key-0001-0123456789abcdef"
@@ -53,26 +53,7 @@ def opened(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Asked]:
 
 @pytest.fixture
 def there(opened: Asked) -> Asked:
-    """With one alert of agent a1, and nothing else that has happened."""
-    with opened.parts.store.writing() as db:
-        for table in ("alerts", "events", "pauses", "operator_log"):
-            db.execute(f"DELETE FROM {table}")
-    opened.again()
-    alert(opened)
-    return opened
-
-
-def alert(asked: Asked, title: str = "a1: 3 denials", **more: Any) -> None:
-    now = utc_now()
-    event = {"event_id": "e1", "kind": "tool_decided", "source": "gate", "ledger_seq": 1}
-    put(asked.parts.store, "events", ts=now, agent=more.pop("agent", "a1"), **event)
-    values = {
-        "alert_id": "al_7f3a", "detector": "deny_retry", "tenant": "", "subject": "a1",
-        "severity": "high", "status": "open", "started_at": now, "ended_at": now, "rows": 1,
-        "title": title, "title_zh": f"中 {title}", "facts": {}, "event_ids": ["e1"],
-        "opened_at": now, "backfill": False, "tellings": 1,
-    } | more  # fmt: skip
-    put(asked.parts.store, "alerts", **values)
+    return afresh(opened)
 
 
 def url(action: str = "ack", key: str = LINK_KEY, to: str = "ops", hours: float = 24) -> str:
