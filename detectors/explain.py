@@ -10,6 +10,7 @@ from typing import Any
 from detectors import wording
 from detectors.receivers import Language
 from detectors.shorten import visible
+from detectors.spelling import many
 from detectors.story import story
 from detectors.wording import moment
 from ingest.config import nearest
@@ -113,7 +114,7 @@ def _lines(found: Mapping[str, Any], language: Language) -> Iterator[str]:
         digest = f" in digest {each['digest']}" if each["digest"] else ""
         at = each["done_at"] or f"next {each['next_at']}"
         yield (f"  {each['receiver']}  {each['kind']}  {each['state']}{digest}"
-               f" after {each['attempts']} attempts, {at}{error}")  # fmt: skip
+               f" after {many(each['attempts'], 'attempt')}, {at}{error}")  # fmt: skip
     yield "History:"
     for each in found["history"]:
         yield f"  {each['ts']}  {each['what']}  {each['detail'] or ''}".rstrip()

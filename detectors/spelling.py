@@ -8,6 +8,11 @@ from datetime import timedelta
 LONGEST = 200  # characters of one value
 
 
+def many(count: float, word: str) -> str:
+    """`1 minute`, `2 minutes`."""
+    return f"{count:g} {word}" if count == 1 else f"{count:g} {word}s"
+
+
 def spelled(value: object, zh: bool = False) -> str:
     """One value as people read it, on one line."""
     match value:
@@ -17,7 +22,7 @@ def spelled(value: object, zh: bool = False) -> str:
             minutes, rest = divmod(value.total_seconds(), 60)
             text = f"{value.total_seconds():g} 秒" if rest else f"{minutes:g} 分钟"
             if not zh:
-                text = f"{value.total_seconds():g} seconds" if rest else f"{minutes:g} minutes"
+                text = many(value.total_seconds(), "second") if rest else many(minutes, "minute")
         case float():
             text = f"{value:g}"
         case list() | tuple():

@@ -16,6 +16,7 @@ from gatewatch.commands import (
     data,
     deliveries,
     demo,
+    doctor,
     ledger,
     look,
     push,
@@ -42,7 +43,7 @@ for function in (
     demo.demo, run.init, data.ingest, tuning.tune, look.alerts, look.explain, route.route,
     triage.ack, triage.verdict, triage.reopen, triage.assign, triage.comment, triage.silence,
     triage.silences, contain.pause, contain.resume, contain.pauses, run.serve, run.mine, data.sql,
-    coverage.coverage, run.doctor, ledger.rebuild, push.unpush,
+    coverage.coverage, doctor.doctor, ledger.rebuild, push.unpush,
 ):  # fmt: skip
     app.command()(function)
 app.add_typer(deliveries.app, name="deliveries")

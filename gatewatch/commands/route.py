@@ -11,6 +11,7 @@ import typer
 from detectors import routing, whom_words
 from detectors.detector import Detector
 from detectors.routing import Desk
+from detectors.spelling import many
 from detectors.whom import Supposed, whom
 from gatewatch.client import Remote
 from gatewatch.commands.terminal import (
@@ -76,4 +77,4 @@ def checked(chosen: Settings, detectors: Mapping[str, Detector]) -> str:
 def _told(top: Any) -> str:
     if top is None:
         return "none: each receiver's own filter decides"
-    return f"{len(list(top.all())) - 1} routes"
+    return many(len(list(top.all())) - 1, "route")

@@ -1,34 +1,34 @@
-"""Commands that run things: serve, init, test-send, mine, doctor.
+"""Commands that run things: serve, init, test-send, mine.
 
 Reads: gatewatch.toml. Writes: through its parts. Next: gatewatch/service.py.
 """
 
 import signal
 import threading
-from functools import partial
-from glob import glob
 from pathlib import Path
 from typing import Annotated, Any
 
 import msgspec
 import typer
 
-from detectors import alertmanager, detector, routing, triage
+from detectors import (
+    routing,
+    triage,
+)
 from detectors.letters import advice
 from detectors.masking import masked
 from detectors.receivers import Delivered
 from detectors.routing import Route
+from detectors.spelling import many
 from detectors.worker import try_out
-from gatewatch import pushing, starter
+from gatewatch import starter
 from gatewatch.client import Remote
-from gatewatch.commands import route
 from gatewatch.commands.terminal import (
     Config,
     Database,
     Json,
     emit,
     err,
-    opened,
     out,
     printable,
     reached,
@@ -36,10 +36,9 @@ from gatewatch.commands.terminal import (
     table,
 )
 from gatewatch.parts import DEFAULT, Parts, key_of, open_parts, utc_now
-from ingest import adapter, policy
 from ingest.config import ConfigError, Settings, convert, nearest
 from ingest.redact import load_key
-from ingest.store import StoreBusyError, memory_store
+from ingest.store import StoreBusyError
 from rules_miner import proposal
 from rules_miner.check import rules as rules_in
 from rules_miner.check import texts
@@ -69,7 +68,8 @@ def serve(
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: with_signals.set())
     service.start()
-    err.print(f"gatewatch listens on {service.url}, {len(chosen.sources)} sources.", markup=False)
+    sources = many(len(chosen.sources), "source")
+    err.print(f"gatewatch listens on {service.url}, {sources}.", markup=False)
     if dashboard:
         err.print(
             f"Dashboard: http://{chosen.dashboard.host}:{chosen.dashboard.port}", markup=False
@@ -187,93 +187,3 @@ def in_force(folder: Path) -> list[dict[str, Any]]:
         for path, text in texts(folder).items()
         for each in rules_in({path: text}, str(folder))
     ]  # fmt: skip
-
-
-def doctor(config: Config = None, as_json: Json = False) -> None:
-    """Check the set-up: everything that `serve` will need, each with one sentence."""
-    checks: list[dict[str, Any]] = []
-
-    def check(name: str, question: Any) -> None:
-        try:
-            checks.append({"check": name, "ok": True, "says": str(question())})
-        except (ConfigError, StoreBusyError, OSError) as error:
-            checks.append({"check": name, "ok": False, "says": str(error)})
-
-    chosen = Settings()
-    check("config", lambda: f"{len(settings(config).sources)} sources")
-    if checks[0]["ok"]:
-        chosen = settings(config)
-    check("redact key", lambda: f"{len(load_key(key_of(chosen)))} bytes in {key_of(chosen)}")
-    for name, source in chosen.sources.items():
-        if source.paths:
-            check(f"source {name}", partial(_files, chosen, source.paths))
-    check("policy", lambda: _policy(chosen))
-    check(
-        "receivers",
-        lambda: f"{len(routing.load(chosen.receivers, f'{DEFAULT}: receivers'))} receivers",
-    )
-    check("alertmanager", lambda: _peers(alertmanager.read(chosen, f"{DEFAULT}: alertmanager")))
-    check("pushgateway", lambda: "configured" if pushing.read(chosen) else "none")
-    loaded: dict[str, Any] = {}
-    check("detectors", lambda: _loaded(chosen, loaded))
-    if loaded:
-        check("routing", lambda: route.checked(chosen, loaded))
-    check("adapters", lambda: _adapters(chosen))
-    check("database", lambda: _database(chosen))
-    if as_json:
-        emit(checks)
-    else:
-        table(checks, ("ok", "check", "says"), "")
-    if not all(each["ok"] for each in checks):
-        raise typer.Exit(2)
-
-
-def _files(chosen: Settings, patterns: tuple[str, ...]) -> str:
-    wanted = [str(chosen.path(each)) for each in patterns]
-    found = {path for each in wanted for path in glob(each, recursive=True)}  # noqa: PTH207 - absolute
-    hint = "" if found else ": does the folder exist, and may this account read it?"
-    return f"{len(found)} files match now{hint}"
-
-
-def _peers(told: alertmanager.Alertmanager | None) -> str:
-    return f"{len(told.urls)} are told" if told else "none"
-
-
-def _policy(chosen: Settings) -> str:
-    if chosen.policy is None:
-        return "none: nights are 22:00-08:00 UTC, no hosts are listed"
-    return f"version {policy.load(chosen.path(chosen.policy)).version}"
-
-
-def _detectors(chosen: Settings) -> dict[str, Any]:
-    store = memory_store()
-    extra = [chosen.path(chosen.detectors_folder)] if chosen.detectors_folder else []
-    with store.writing() as db:
-        return dict(detector.load_all(db, chosen.detectors, extra, str(DEFAULT)))
-
-
-def _loaded(chosen: Settings, into: dict[str, Any]) -> str:
-    into |= _detectors(chosen)
-    return f"{len(into)} detectors"
-
-
-def _adapters(chosen: Settings) -> str:
-    store = memory_store()
-    with store.writing() as db:
-        for name, source in chosen.sources.items():
-            where = f"{DEFAULT}: sources.{name}.adapter"
-            adapter.load(source.adapter, db, where, chosen.adapters)
-    return ", ".join(adapter.names(chosen.adapters))
-
-
-def _database(chosen: Settings) -> str:
-    if not chosen.db.exists():
-        return f"{chosen.db}: will be made"
-    try:
-        with opened(chosen, None, "check it") as parts:
-            seq, head = parts.lander.head
-            return f"{seq} lines, chain head {head[:12]}"
-    except ConfigError:
-        with reached(chosen, None) as there:
-            lines = there.rows("SELECT seq FROM landed")
-            return f"held by a running service, {lines[0]['seq'] if lines else 0} lines"

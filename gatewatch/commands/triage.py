@@ -13,6 +13,7 @@ import typer
 
 from detectors import silences as silencing
 from detectors import triage
+from detectors.spelling import many
 from gatewatch.client import Remote
 from gatewatch.commands.terminal import (
     Config,
@@ -193,8 +194,9 @@ def _previewed(told: dict[str, Any], as_json: bool) -> None:
     if as_json:
         emit(told)
         return
-    out.print(f"It would hide {told['open_count']} open alerts; of those of the last seven days,"
-              f" {told['week_count']}.", markup=False)  # fmt: skip
+    hidden = many(told["open_count"], "open alert")
+    out.print(f"It would hide {hidden}; of those of the last seven days, {told['week_count']}.",
+              markup=False)  # fmt: skip
     table(told["open"], HIDDEN, "Nothing that is open now.")
 
 

@@ -47,7 +47,7 @@ def test_where_no_single_value_helps_several_are_tried_together(tmp_path: Path) 
     [near] = asked(world, own=own)["near"]
 
     assert near["with"] == {"denials": "2", "within": "480 seconds"}
-    assert near["is"] == {"denials": "4", "within": "1 minutes"}
+    assert near["is"] == {"denials": "4", "within": "1 minute"}
     world.close()
 
 

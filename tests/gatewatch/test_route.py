@@ -75,7 +75,7 @@ def test_doctor_says_how_many_routes_there_are_and_whom_they_leave_out(tmp_path:
     [said] = [each for each in json.loads(done.stdout) if each["check"] == "routing"]
     assert said == {
         "check": "routing", "ok": True,
-        "says": "1 routes; warning: nobody would be told of a critical alert of"
+        "says": "1 route; warning: nobody would be told of a critical alert of"
                 " external_call_spike, injected_instruction, unlisted_egress (agent billing-*)"
                 " at any time",
     }  # fmt: skip
