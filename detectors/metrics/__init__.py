@@ -22,8 +22,8 @@ from prometheus_client.exposition import choose_encoder
 from detectors.detector import Detector
 from detectors.metrics import alerting, judging, listening, pausing, telling
 from detectors.metrics.budget import NAMES, Family, fit
-from detectors.metrics.tallies import read
 from detectors.routing import Route
+from ingest import tally
 from ingest.store import Reader
 
 TICK = 1.0  # seconds between rounds, unless the service says otherwise
@@ -99,7 +99,7 @@ def _families(
     reader: Reader, detectors: Mapping[str, Detector], receivers: list[str],
     sources: Iterable[str], now: datetime, tick: float,
 ) -> Iterator[Family]:  # fmt: skip
-    tallies = read(reader)
+    tallies = tally.read(reader)
     yield from listening.families(reader, tallies, sources)
     yield from judging.families(reader, tallies, detectors, now, tick)
     yield from alerting.families(reader, tallies, detectors, now)

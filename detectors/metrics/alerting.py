@@ -10,9 +10,9 @@ from datetime import datetime, timedelta
 from detectors.counting import QUIET
 from detectors.detector import Detector
 from detectors.metrics.budget import Family, Key, Seen, Value
-from detectors.metrics.tallies import Tallies
 from detectors.stretch import SEVERITIES
 from ingest.store import Reader
+from ingest.tally import Tallies
 
 LABELS = ("detector", "severity")
 EXAMPLES = timedelta(hours=1)  # how old an example may be

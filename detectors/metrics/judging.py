@@ -11,9 +11,9 @@ from typing import Any
 from detectors import detector
 from detectors.detector import CATALOGUE, Detector
 from detectors.metrics.budget import Family, Value, Waits
-from detectors.metrics.tallies import Tallies
 from detectors.turn import DURATIONS, SKIPPED
 from ingest.store import Reader
+from ingest.tally import Tallies
 
 WAITING = """
     WITH those AS (

@@ -7,9 +7,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from detectors.metrics.budget import Family, Waits
-from detectors.metrics.tallies import Tallies
 from ingest.skew import WAITS
 from ingest.store import Reader
+from ingest.tally import Tallies
 
 REJECTED = ("parse", "encoding", "too_large", "schema", "time")  # reasons of the quarantine
 PER_SOURCE = {

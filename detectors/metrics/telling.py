@@ -10,9 +10,9 @@ from typing import get_args
 from detectors.counting import LATENCY
 from detectors.metrics.alerting import EXAMPLES, trace_of
 from detectors.metrics.budget import Family, Key, Seen, Value, Waits
-from detectors.metrics.tallies import Tallies
 from detectors.receivers import Label
 from ingest.store import Reader
+from ingest.tally import Tallies
 
 RECEIVER = ("receiver",)
 REASONS: tuple[str, ...] = get_args(Label)
