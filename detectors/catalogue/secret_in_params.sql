@@ -45,7 +45,7 @@ counted AS (  -- how often this agent has sent the same secret by then
 )
 SELECT who || ' -> ' || tool AS subject, tenant, ts AS started_at, last_ts AS ended_at, any_value(event_ids) AS event_ids, agent,
        CASE WHEN sent THEN 'high' ELSE 'medium' END AS severity,
-       tool, host, call_id, trace_id, list_sort(list_distinct(list(path))) AS paths, list_sort(list_distinct(list(secret))) AS secrets, max(calls) AS calls
+       tool, host, call_id, trace_id, list_sort(list_distinct(list(path))) AS paths, list_sort(list_distinct(list(secret))) AS digests, max(calls) AS calls
 FROM counted
 WHERE last_ts >= $since
 GROUP BY tenant, agent, who, id, tool, ts, last_ts, host, call_id, trace_id, sent

@@ -36,7 +36,7 @@ def test_a_secret_fires_and_names_where_it_stood_and_not_what_it_was() -> None:
 
     assert (found["subject"], found["severity"]) == ("a1 -> http.post", "medium")
     assert found["paths"] == ["a.b[1]", "c"]
-    assert found["secrets"] == ["0123456789ab", "ba9876543210"]
+    assert found["digests"] == ["0123456789ab", "ba9876543210"]
 
 
 def test_one_that_was_sent_to_a_host_fires_high_and_a_denied_one_medium() -> None:
