@@ -119,13 +119,13 @@ def tags(detectors: Mapping[str, Detector]) -> dict[str, list[str]]:
     return {name: list(each.tags) for name, each in detectors.items() if each.tags}
 
 
-def until(given: datetime, now: datetime, where: str = "until") -> datetime:
+def until(given: datetime, now: datetime) -> datetime:
     """The end of a silence, checked. Raises ConfigError."""
     if given <= now:
-        raise ConfigError(f"{where}: {given:%Y-%m-%dT%H:%M:%S%z} is over: name a time to come.")
+        raise ConfigError(f"until: {given:%Y-%m-%dT%H:%M:%S%z} is over: name a time to come.")
     if given > now + LONGEST:
         raise ConfigError(
-            f"{where}: a silence lasts {LONGEST.days} days at most."
+            f"until: a silence lasts {LONGEST.days} days at most."
             " For longer, exempt the subject in gatewatch.toml, or set the detector's parameters."
         )
     return given

@@ -89,14 +89,14 @@ def release(parts: Parts, pause: str, actor: str, reason: str, now: datetime) ->
     _caught_up(parts)
 
 
-def length(text: str, where: str = "for") -> timedelta:
+def length(text: str) -> timedelta:
     """How long: `1 hour`, or short as on a command line: 90m, 1h, 2d. Raises ConfigError."""
     if short := re.fullmatch(r"(\d{1,6})([mhd])", text.strip()):
         return timedelta(**{SHORT[short[2]]: int(short[1])})
     try:
         return Duration(text.strip())
     except ConfigError:
-        raise ConfigError(f"{where}: {text!r} is no length of time: write 1h, or 1 hour.") from None
+        raise ConfigError(f"for: {text!r} is no length of time: write 1h, or 1 hour.") from None
 
 
 def _caught_up(parts: Parts) -> None:
