@@ -12,6 +12,7 @@ ANSI = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@
 BIDI = frozenset("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
 JOINERS = "\u200c\u200d"
 ADDRESS = re.compile(r"(?<=\w)(?=://)|(?<=\bwww)(?=\.)", re.IGNORECASE)
+MARK = "…"  # of what has been cut
 NAMED = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
 
 
@@ -30,20 +31,20 @@ def visible(text: str) -> str:
     return "".join(_seen(text, place, None) for place in range(len(text)))
 
 
-def cut(text: str, room: int, size: Callable[[str], int] = len, mark: str = "…") -> str:
+def cut(text: str, room: int, size: Callable[[str], int] = len) -> str:
     """The longest beginning that takes `room` by `size`, mark included, in whole graphemes.
 
     `size` must grow with the text. No room for the mark gives an empty text.
     """
     if size(text) <= room:
         return text
-    if size(mark) > room:
+    if size(MARK) > room:
         return ""
     low, high = 0, len(text)
     while low < high:
         middle = (low + high + 1) // 2
-        low, high = (middle, high) if size(text[:middle] + mark) <= room else (low, middle - 1)
-    return text[: whole(text, low)] + mark
+        low, high = (middle, high) if size(text[:middle] + MARK) <= room else (low, middle - 1)
+    return text[: whole(text, low)] + MARK
 
 
 def escaped(
