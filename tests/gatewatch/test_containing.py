@@ -1,6 +1,5 @@
 """Pauses over HTTP: who may order one, what is shown before and after, and what is refused."""
 
-from collections.abc import Iterator
 from datetime import timedelta
 from typing import Any
 
@@ -11,7 +10,7 @@ from gatewatch.containing import length
 from gatewatch.parts import utc_now
 from ingest.config import ConfigError
 from tests.dashboards.insert import put
-from tests.kit_gates import KEY, afresh
+from tests.kit_gates import KEY
 from tests.kit_http import Asked
 
 CONFIG = f"""
@@ -37,18 +36,6 @@ name = "vic"
 role = "viewer"
 token = "v"
 """
-
-
-@pytest.fixture(scope="module")
-def opened(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Asked]:
-    asked = Asked(tmp_path_factory.mktemp("house"), CONFIG)
-    yield asked
-    asked.parts.close()
-
-
-@pytest.fixture
-def there(opened: Asked) -> Asked:
-    return afresh(opened)
 
 
 def ask(there: Asked, path: str, who: str = "o", **body: Any) -> httpx.Response:

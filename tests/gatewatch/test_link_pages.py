@@ -1,7 +1,7 @@
 """Links in messages: opening one does nothing, its button does one thing, and no other works."""
 
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,7 @@ from gatewatch.parts import utc_now
 from ingest.config import Secret
 from tests.dashboards.insert import put
 from tests.dashboards.rows import MARKUP
-from tests.kit_gates import KEY, afresh, alert
+from tests.kit_gates import KEY, alert
 from tests.kit_http import Asked
 
 LINK_KEY = "FAKE-link-key-0001-0123456789abcdef"
@@ -42,18 +42,6 @@ name = "ann"
 role = "operator"
 token = "o"
 """
-
-
-@pytest.fixture(scope="module")
-def opened(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Asked]:
-    asked = Asked(tmp_path_factory.mktemp("house"), CONFIG)
-    yield asked
-    asked.parts.close()
-
-
-@pytest.fixture
-def there(opened: Asked) -> Asked:
-    return afresh(opened)
 
 
 def url(action: str = "ack", key: str = LINK_KEY, to: str = "ops", hours: float = 24) -> str:
