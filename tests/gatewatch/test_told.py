@@ -17,5 +17,7 @@ def test_each_service_hears_of_each_alert_and_what_comes_twice_says_so(tmp_path:
     assert (done.missed, done.unmarked, done.owed) == ([], [], 0)
     assert done.alerts == TRIALS
     assert done.killed >= TRIALS * 3 // 4  # or nothing was tried
-    assert all(done.messages[name] >= TRIALS for name in RECEIVERS)
+    assert all(done.messages[name] for name in RECEIVERS)
+    # people's services may hear of several alerts in one message, programs of each in its own
+    assert all(done.messages[name] >= TRIALS for name in ("hook", "pager"))
     assert sum(done.repeats.values()) > 0  # and that is what is looked at
