@@ -1,12 +1,10 @@
 """The list of alerts: in pages, the open and worst first, however many there are."""
 
-from datetime import timedelta
-
 from dashboards.filters import Filters
 from dashboards.pages import alerts, now
 from ingest.store import Store, memory_store
 from tests.dashboards import service
-from tests.dashboards.insert import NOW, put
+from tests.dashboards.insert import NOW, pauses
 
 
 def many(count: int) -> Store:
@@ -66,14 +64,7 @@ def test_now_counts_all_that_is_open_and_shows_the_worst() -> None:
 
 def test_now_says_who_is_paused_and_who_should_be() -> None:
     store = memory_store()
-    common = {
-        "gate": "till", "kind": "agent", "tenant": "", "reason": "", "actor": "mei",
-        "alert_id": "", "automatic": False, "asked_at": NOW, "next_at": NOW, "attempts": 1,
-    }  # fmt: skip
-    for number, state in enumerate(("confirmed", "confirmed", "refused", "expired")):
-        until = NOW + timedelta(hours=1)
-        put(store, "pauses", pause_id=f"pa_{number}", name=f"a{number}", state=state,
-            until=until, **common)  # fmt: skip
+    pauses(store, ("confirmed", 1), ("confirmed", 1), ("refused", 1), ("expired", 1))
 
     counts = now.load(service.client(store), Filters(NOW)).counts
 

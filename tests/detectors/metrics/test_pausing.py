@@ -1,10 +1,8 @@
 """Pauses on the page of metrics: all states from the start, and only what is not over."""
 
-from datetime import timedelta
-
 from detectors.metrics import pausing
 from ingest.store import memory_store
-from tests.dashboards.insert import NOW, put
+from tests.dashboards.insert import NOW, pauses
 
 
 def test_each_state_is_there_before_anybody_was_paused() -> None:
@@ -15,16 +13,10 @@ def test_each_state_is_there_before_anybody_was_paused() -> None:
 
 def test_what_is_over_counts_no_more_but_a_gate_that_does_not_let_go_does() -> None:
     store = memory_store()
-    common = {
-        "gate": "till", "kind": "agent", "tenant": "", "reason": "", "actor": "mei",
-        "alert_id": "", "automatic": False, "asked_at": NOW, "next_at": NOW, "attempts": 1,
-    }  # fmt: skip
-    for number, (state, hours) in enumerate(
-        (("confirmed", 1), ("confirmed", 1), ("refused", 1), ("refused", -1), ("stuck", -1),
-         ("resumed", 1), ("expired", -1))
-    ):  # fmt: skip
-        put(store, "pauses", pause_id=f"pa_{number}", name="a1", state=state,
-            until=NOW + timedelta(hours=hours), **common)  # fmt: skip
+    pauses(
+        store, ("confirmed", 1), ("confirmed", 1), ("refused", 1), ("refused", -1), ("stuck", -1),
+        ("resumed", 1), ("expired", -1),
+    )  # fmt: skip
 
     [family] = pausing.families(store, NOW)
 
