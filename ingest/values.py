@@ -3,6 +3,7 @@
 Reads: the environment, files of secrets. Writes: nothing. Next: ingest/config.py.
 """
 
+import hmac
 import os
 import re
 from datetime import timedelta
@@ -24,6 +25,15 @@ class Secret:
         self.reveal = _looked_up(value)
         if not self.reveal:  # an empty token would let everybody in
             raise ConfigError(f"a secret is empty{f': {value}' if value else ''}.")
+
+    def __eq__(self, other: object) -> bool:
+        """By what it holds: a config that is read again has not changed."""
+        return isinstance(other, Secret) and hmac.compare_digest(
+            self.reveal.encode(), other.reveal.encode()
+        )
+
+    def __hash__(self) -> int:
+        return hash(self.reveal)
 
 
 class Duration(timedelta):

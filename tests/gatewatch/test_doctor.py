@@ -58,7 +58,8 @@ def test_it_says_of_each_table_what_it_holds(tmp_path: Path) -> None:
         ('type = "webhook"', 'type = "webhok"', "containment", "Did you mean 'webhook'?"),
         ("denied_then_executed", "denied_then_execute", "containment", "'denied_then_executed'"),
         ("Europe/Berlin", "Europe/Berlinn", "maintenance", "Europe/Berlinn"),
-        ('"sun"', '"sunday"', "maintenance", "sunday"),
+        ('"sun"', '"sund"', "maintenance", "Did you mean 'sun'?"),
+        ("redact_key", 'language = "cn"\nredact_key', "config", "Known: en, zh."),
     ],
 )
 def test_a_mistake_is_named_before_the_service_is_started(

@@ -186,6 +186,28 @@ def test_what_takes_a_restart_is_said_and_the_rest_is_in_force(
     assert service.parts.detectors["deny_retry"].values["denials"] == 7
 
 
+LINKS = '[links]\nurl = "https://gatewatch.example"\nkey = "{key}"\n'
+
+
+def test_a_secret_that_is_as_it_was_takes_no_restart(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = tmp_path / "gatewatch.toml"
+    config, more = 'redact_key = "redact.key"\n', "[detectors.deny_retry]\ndenials = 7\n"
+    path.write_text(config + LINKS.format(key="a" * 32))
+    parts = open_parts(read_settings(path))
+    reloader = Reloader(parts, path)
+
+    path.write_text(config + LINKS.format(key="a" * 32) + more)
+    assert [reloader.look() for _ in range(3)].count(True) == 1
+    assert "restart" not in caplog.text
+
+    path.write_text(config + LINKS.format(key="b" * 32) + more)
+    assert [reloader.look() for _ in range(3)].count(True) == 1
+    assert "links: this takes a restart of the service." in caplog.text
+    parts.close()
+
+
 def test_a_running_service_takes_up_a_change_and_shows_a_mistake(tmp_path: Path) -> None:
     with running(tmp_path) as service:
         path = tmp_path / "gatewatch.toml"
