@@ -1,6 +1,5 @@
 """A gate that can be asked to pause, and a receiver, on a port of this machine."""
 
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, HTTPServer
@@ -9,6 +8,7 @@ import httpx
 
 from gatewatch.parts import utc_now
 from tests.kit_gates import KEY, Till
+from tests.kit_sockets import answering
 
 GATE = "/FAKE-till"
 
@@ -61,11 +61,5 @@ class Listening:
 @contextmanager
 def listening() -> Iterator[Listening]:
     made = Listening()
-    thread = threading.Thread(target=made.server.serve_forever)
-    thread.start()
-    try:
+    with answering(made.server):
         yield made
-    finally:
-        made.server.shutdown()
-        thread.join()
-        made.server.server_close()

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
+from socketserver import BaseServer
 from typing import Any
 
 import httpx
@@ -47,6 +48,19 @@ def listening(
     finally:
         listener.shutdown(socket.SHUT_RDWR)
         listener.close()
+        thread.join(5)
+
+
+@contextmanager
+def answering(server: BaseServer) -> Iterator[None]:
+    """A server of the standard library, in a thread of its own; closed at the end."""
+    thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        server.shutdown()
+        server.server_close()
         thread.join(5)
 
 

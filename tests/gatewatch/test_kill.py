@@ -4,7 +4,6 @@ import json
 import random
 import subprocess
 import sys
-import threading
 from collections import Counter
 from collections.abc import Iterator
 from datetime import timedelta
@@ -16,6 +15,7 @@ import pytest
 
 from gatewatch.parts import utc_now
 from ingest.chain import verify
+from tests.kit_sockets import answering
 from tests.world import World
 
 ROOT = Path(__file__).parents[2]
@@ -49,12 +49,8 @@ class Taker(BaseHTTPRequestHandler):
 @pytest.fixture
 def sink() -> Iterator[Sink]:
     server = Sink()
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
-    thread.start()
-    yield server
-    server.shutdown()
-    server.server_close()
-    thread.join()
+    with answering(server):
+        yield server
 
 
 def victim(folder: Path, sink: Sink, hours: float = 0, *die: object) -> str:

@@ -4,13 +4,13 @@ import json
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from threading import Thread
 from typing import Any
 
 import pytest
 
 from tests.gatewatch.test_route import denials
 from tests.kit_http import running, until
+from tests.kit_sockets import answering
 
 
 class Door(ThreadingHTTPServer):
@@ -45,12 +45,9 @@ class Handler(BaseHTTPRequestHandler):
 
 @pytest.fixture
 def door() -> Iterator[Door]:
-    with Door() as server:
-        thread = Thread(target=server.serve_forever)
-        thread.start()
+    server = Door()
+    with answering(server):
         yield server
-        server.shutdown()
-        thread.join()
 
 
 def test_what_its_receiver_refuses_reaches_the_fallback_with_the_reason(

@@ -5,7 +5,6 @@ A real one is asked in tests/real/test_pushgateway.py.
 
 import base64
 import json
-import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from io import StringIO
@@ -22,6 +21,7 @@ from gatewatch.pushing import Pushgateway, text
 from ingest.config import ConfigError, Settings
 from tests.kit import CASES
 from tests.kit_command import run
+from tests.kit_sockets import answering
 from tests.world import denied
 
 Group = tuple[tuple[str, str], ...]
@@ -87,12 +87,8 @@ class Fake:
 @pytest.fixture
 def fake() -> Iterator[Fake]:
     made = Fake()
-    thread = threading.Thread(target=made.server.serve_forever, kwargs={"poll_interval": 0.01})
-    thread.start()
-    yield made
-    made.server.shutdown()
-    thread.join()
-    made.server.server_close()
+    with answering(made.server):
+        yield made
 
 
 def configured(folder: Path, url: str, more: str = "") -> None:

@@ -4,7 +4,6 @@ resolves, and is restarted empty in between."""
 import json
 import queue
 import subprocess
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -15,6 +14,7 @@ import httpx
 import pytest
 
 from tests.kit_command import run
+from tests.kit_sockets import answering
 from tests.real.kit_running import deny, eventually, free_port, prometheus, running, serving
 
 ALERTMANAGER = """
@@ -95,12 +95,8 @@ class Hook:
 @pytest.fixture
 def hook() -> Iterator[Hook]:
     made = Hook()
-    thread = threading.Thread(target=made.server.serve_forever, kwargs={"poll_interval": 0.05})
-    thread.start()
-    yield made
-    made.server.shutdown()
-    thread.join()
-    made.server.server_close()
+    with answering(made.server):
+        yield made
 
 
 @contextmanager
