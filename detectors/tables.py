@@ -11,7 +11,7 @@ import msgspec
 
 from ingest.config import ConfigError, convert, nearest
 
-Shared = TypeVar("Shared")
+Shared = TypeVar("Shared", bound=msgspec.Struct)
 
 
 class Types(Protocol):
