@@ -42,6 +42,8 @@ def refused_url(url: str, allow_http: bool, allow_private: bool) -> str | None:
             "is spoken to without TLS, which goes only inside your own network"
             " (allow_http = true with allow_private = true permits that)"
         )
+    if parsed.port is not None and not 0 < parsed.port < 65_536:
+        return f"names port {parsed.port}, and there are 1 to 65535"
     if parsed.userinfo:
         return "holds a user name or password, which is not supported"
     host = canonical_host(name)

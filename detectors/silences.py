@@ -16,7 +16,7 @@ import msgspec
 from detectors.applying import noted
 from detectors.detector import Detector
 from detectors.routing import SEVERITIES, Severity
-from ingest.config import ConfigError, nearest
+from ingest.config import ConfigError, convert, nearest
 from ingest.land import Lander
 from ingest.store import Reader, Store
 
@@ -94,12 +94,7 @@ def matchers(given: Mapping[str, Any], known: Iterable[str], where: str) -> Matc
     """Matchers as a person writes them. `known`: the detectors there are. Raises ConfigError."""
     told = {key: value for key, value in given.items() if value not in (None, "")}
     names = [field.name for field in msgspec.structs.fields(Matchers)]
-    for key in sorted(told.keys() - set(names)):
-        raise ConfigError(f"{where}: unknown key {key!r}.{nearest(key, names)}")
-    try:
-        found = msgspec.convert(told, Matchers)
-    except msgspec.ValidationError as error:
-        raise ConfigError(f"{where}: {error}.") from None
+    found = convert(told, Matchers, where)
     if not told:
         raise ConfigError(
             f"{where}: it would match everything: name at least one of {', '.join(names)}."

@@ -87,3 +87,11 @@ def test_private_addresses_and_plain_http_need_a_word_in_the_config() -> None:
     assert refused_url("https://user:secret@soc.example/", False, False)
     assert refused_url("ftp://soc.example/", True, True)
     assert refused_url("https:///", True, True)
+
+
+@pytest.mark.parametrize("port", [0, 85_270])
+def test_a_port_that_there_is_not_is_refused_when_the_config_is_read(port: int) -> None:
+    said = refused_url(f"https://am.example:{port}", allow_http=False, allow_private=False)
+
+    assert said == f"names port {port}, and there are 1 to 65535"
+    assert refused_url("https://am.example:65535", allow_http=False, allow_private=False) is None

@@ -233,7 +233,8 @@ def test_a_silence_survives_a_rebuild(tmp_path: Path) -> None:
         ({"detecter": "deny_retry"}, "silence: unknown key 'detecter'. Did you mean 'detector'?"),
         ({"detector": "deny_rety"},
          "silence: no detector called 'deny_rety'. Did you mean 'deny_retry'?"),
-        ({"at_most": "bad"}, "silence: Invalid enum value 'bad' - at `$.at_most`."),
+        ({"at_most": "bad"}, "silence: Invalid enum value 'bad' - at `$.at_most`."
+                             " Known: critical, high, low, medium."),
         ({"severity": "low", "at_most": "high"},
          "silence: `severity` is exactly, `at_most` no worse than: name one."),
     ],
