@@ -101,7 +101,10 @@ def retry(
     if as_json:
         emit(done)
         return
-    when = "" if remote or not done["retried"] else " They go out when the service runs."
+    if not done["retried"]:
+        out.print("Nothing of that was given up; what waits is tried again by itself.")
+        return
+    when = "" if remote else " They go out when the service runs."
     out.print(f"{len(done['retried'])} owed once more.{when}", markup=False)
     for each in done["left"]:
         err.print(printable(f"{each['delivery_id']}: left, {each['why']}."), markup=False)

@@ -178,11 +178,13 @@ def test_without_a_service_the_file_itself_is_asked(tmp_path: Path) -> None:
     none = run("deliveries", "--json", folder=tmp_path)
     both = run("deliveries", "--dead", "--all", folder=tmp_path)
     unnamed = run("deliveries", "retry", folder=tmp_path)
+    nothing = run("deliveries", "retry", "--all", folder=tmp_path)
 
     assert json.loads(none.stdout) == []
     assert (both.returncode, unnamed.returncode) == (2, 2)
     assert "name one of them" in both.stderr
     assert "Name ids, or --receiver, or --all." in unnamed.stderr
+    assert nothing.stdout.startswith("Nothing of that was given up;")
 
 
 @pytest.mark.parametrize(("seconds", "text"), [(59, "59 s"), (150, "2 min"), (90_000, "25 h")])
