@@ -15,6 +15,7 @@ from detectors.routing import Desk, Route, furnished
 from gatewatch.parts import put_policy
 from ingest.apply import Landed
 from ingest.batch import Batch, Line
+from ingest.config import Telling
 from ingest.land import Lander
 from ingest.ledger import Ledger
 from ingest.redact import Redactor
@@ -82,12 +83,13 @@ class World:
         only: Sequence[str] | None = None,
         adapters: Path | None = None,
         tree: dict[str, Any] | None = None,
+        figures: Telling | None = None,
         **engine: Any,
     ) -> None:
-        """`only`: with these detectors, not with all. `tree`: the table [routing]. `engine`: how it
-        judges, see Engine."""
+        """`only`: with these detectors, not with all. `tree`: the table [routing], `figures` the
+        table [telling]. `engine`: how it judges, see Engine."""
         folder.mkdir(parents=True, exist_ok=True)
-        self.folder, self.routes, self.tree = folder, routes, tree
+        self.folder, self.routes, self.tree, self.figures = folder, routes, tree, figures
         self.store = open_store(folder / "gatewatch.duckdb")
         self.ledger = Ledger(folder / "gatewatch.ledger")
         steps: dict[str, Any] = {"own_adapters": adapters} | ({"step": step} if step else {})
@@ -113,7 +115,7 @@ class World:
             applying.catch_up(db)
             tags = {name: each.tags for name, each in self.detectors.items()}
             desk = furnished(Desk(self.routes, "http://here"), db, self.tree, tags)
-            tick.told = telling.tell(db, self.detectors, desk, now)
+            tick.told = telling.tell(db, self.detectors, desk, now, self.figures)
         return tick
 
     def rows(self, sql: str, **params: Any) -> list[dict[str, Any]]:
