@@ -209,8 +209,8 @@ class Service:
         if state not in ("ok", self._loops.state.get("detectors")):
             log.error("detectors: %s", state)
         self._loops.state["detectors"] = state
-        # lines come all the time: judging takes half of the time at most
-        return max(self._parts.settings.service.judge_every, time.monotonic() - began)
+        # lines come all the time: judging takes four fifths of it at most
+        return max(self._parts.settings.service.judge_every, (time.monotonic() - began) / 4)
 
     def _tell(self, direct: Direct) -> float:
         return direct.step(self._disk.why, utc_now())
