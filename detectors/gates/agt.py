@@ -14,8 +14,9 @@ from typing import Any
 import httpx
 import msgspec
 
-from detectors.gates import Order, Placed, moment
+from detectors.gates import Order, Placed
 from detectors.receivers import Delivered, Flow, Refused, body, judge, quoted
+from detectors.wording import moment
 
 EXAMPLE = """
 [containment.agt]
