@@ -12,7 +12,7 @@ Reads: nothing. Writes: nothing. Next: detectors/containment.py.
 import importlib
 import pkgutil
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from types import ModuleType
 from typing import Literal
 
@@ -56,3 +56,8 @@ def load(name: str, where: str) -> ModuleType:
     if name not in names():
         raise ConfigError(f"{where}: no gate called {name!r}.{nearest(name, names())}")
     return importlib.import_module(f"{__name__}.{name}")
+
+
+def moment(at: datetime) -> str:
+    """RFC 3339 in UTC, to the second."""
+    return f"{at.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}"

@@ -14,9 +14,8 @@ from typing import Any
 import httpx
 import msgspec
 
-from detectors.gates import Order, Placed
+from detectors.gates import Order, Placed, moment
 from detectors.receivers import Delivered, Flow, Refused, body, judge, quoted
-from detectors.wording import moment
 
 EXAMPLE = """
 [containment.agt]

@@ -8,10 +8,9 @@ from typing import Any
 
 import httpx
 
-from detectors.gates import Order
+from detectors.gates import Order, moment
 from detectors.receivers import Delivered, Flow, Hook, Refused, Retry, body, judge
 from detectors.receivers.webhook import signature
-from detectors.wording import moment
 from ingest.config import Secret
 
 EXAMPLE = """
